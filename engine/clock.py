@@ -1,0 +1,92 @@
+"""The only place where time comes from.
+
+Three clocks, never mixed: `utc` for what is stored and shown, `monotonic` for durations inside a process, `boot` for lease
+ends (common to all processes, counts suspend, knows no NTP step). Tests use `ManualClock`, which moves only when told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the engine asks of time."""
+
+    def utc(self) -> datetime:
+        """Now, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never steps; for durations inside this process."""
+        ...
+
+    def boot(self) -> float:
+        """Seconds since the host booted, suspend included; for lease ends."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        ...
+
+    async def pause(self, seconds: float) -> None:
+        """Suspend this coroutine."""
+        ...
+
+
+class SystemClock:
+    """The operating system's clocks."""
+
+    def utc(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def boot(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class ManualClock:
+    """A clock for tests: all three hands move together by `advance`, the wall alone by `step`."""
+
+    def __init__(self, start: datetime = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)) -> None:
+        self._utc = start
+        self._elapsed = 1000.0
+        self._lock = threading.Lock()
+
+    def utc(self) -> datetime:
+        return self._utc
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    def boot(self) -> float:
+        return self._elapsed
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    async def pause(self, seconds: float) -> None:
+        self.advance(seconds)
+        await asyncio.sleep(0)
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass on every hand."""
+        with self._lock:
+            self._utc += timedelta(seconds=seconds)
+            self._elapsed += seconds
+
+    def step(self, seconds: float) -> None:
+        """Step the wall clock alone, as NTP or a person would."""
+        with self._lock:
+            self._utc += timedelta(seconds=seconds)
