@@ -1,0 +1,282 @@
+"""What engine, workers and clients say to each other: one tagged struct a message, a frame is a list of messages.
+
+Frames travel over `edge.link` as msgpack. A worker says hello, publishes its types, then reports on attempts; every report
+carries the attempt's fence and is refused when the task has moved on. Nothing here acts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """Base of all messages; the class name is the tag."""
+
+
+# ---- from workers and clients to the engine ---------------------------------------------------------------------
+
+
+class Hello(Message):
+    """The first message of a connection. `role` is `worker` or `client`; a client gives only its actor name."""
+
+    role: str
+    incarnation: str = ""
+    pid: int = 0
+    start_time: int = 0
+    boot_id: str = ""
+    code_version: str = ""
+    schema: str = ""
+
+
+class TypeInfo(Message):
+    """One handler type as its code declares it; None means "as configured". Durations in seconds."""
+
+    name: str
+    origin: str
+    doc: str = ""
+    timeout: float | None = None
+    max_retry: int | None = None
+    base: float | None = None
+    max_delay: float | None = None
+    concurrency: int | None = None
+    on_lost: str | None = None
+    on_exhausted: str | None = None
+    checkpoint_version: int = 1
+    schema: str = ""
+    """JSON Schema of the payload, or empty."""
+
+
+class Manifest(Message):
+    """The types that this worker can run and the handler files that failed to load (`where: why`)."""
+
+    types: list[TypeInfo]
+    problems: list[str]
+
+
+class Beat(Message):
+    """A heartbeat from the worker's own thread; `running` are the fences of live attempts."""
+
+    running: list[int]
+    cpu: float
+    rss: int
+
+
+class Started(Message):
+    """The attempt's handler is about to be entered (already journalled by the worker)."""
+
+    task_id: int
+    fence: int
+    pid: int = 0
+    """Process id of the command, 0 for a Python handler."""
+
+
+class Save(Message):
+    """A checkpoint. `data` is JSON text; with `merge` it is a merge patch on the last one. Answered when `req` > 0."""
+
+    req: int
+    task_id: int
+    fence: int
+    data: str
+    merge: bool = True
+    version: int = 1
+    stage: str = ""
+
+
+class Progress(Message):
+    """How far the attempt is; not durable by itself, never answered."""
+
+    task_id: int
+    fence: int
+    done: float | None = None
+    total: float | None = None
+    note: str = ""
+
+
+class Note(Message):
+    """An event that the handler or command asks for (STEP_SUCCEEDED, HTTP_REQUEST …); never changes the task."""
+
+    task_id: int
+    fence: int
+    event_type: str
+    message: str = ""
+    payload: str = ""
+
+
+class OperationBegin(Message):
+    """Record the intent of an operation; answered with `Answer(value=OperationState)`."""
+
+    req: int
+    task_id: int
+    fence: int
+    key: str
+    scope: str = ""
+
+
+class OperationEnd(Message):
+    """Settle an operation: `state` is DONE, NOT_DONE or IN_DOUBT; `result` is JSON text. Answered when `req` > 0."""
+
+    req: int
+    task_id: int
+    fence: int
+    key: str
+    state: str
+    scope: str = ""
+    result: str = ""
+
+
+class Outcome(Message):
+    """How an attempt ended; exactly one for each `Run`. Always an outcome, never an exception.
+
+    `kind`: succeeded | failed | cancelled | paused | drained | stopped (SIGSTOP: the attempt lives on, suspended) |
+    resumed (SIGCONT after `stopped`) | never_started | in_doubt. For `failed`, `failure` is the JSON of `rules.failures.Failure`.
+    """
+
+    task_id: int
+    fence: int
+    kind: str
+    result: str = ""
+    failure: str = ""
+    exit_code: int | None = None
+    tail: str = ""
+    """Last lines of a command's output, cleaned, for the screen."""
+
+
+class Validated(Message):
+    """Answer to `Validate`: empty `problem` = the payload fits the type."""
+
+    req: int
+    problem: str = ""
+
+
+class Call(Message):
+    """A client asks for a verb (`commands.VERBS`) with JSON-able arguments; answered by `Reply` with the same `req`."""
+
+    req: int
+    verb: str
+    args: dict[str, Any]
+    actor: str = ""
+
+
+FromPeer = (
+    Hello
+    | Manifest
+    | Beat
+    | Started
+    | Save
+    | Progress
+    | Note
+    | OperationBegin
+    | OperationEnd
+    | Outcome
+    | Validated
+    | Call
+)
+
+
+# ---- from the engine to workers and clients ---------------------------------------------------------------------
+
+
+class Welcome(Message):
+    """Answer to a worker's hello: its row id and the settings it needs (seconds, bytes)."""
+
+    worker_id: int
+    heartbeat: float
+    cancel_grace: float
+    output_drain: float
+    attempt_bytes: int
+    attempt_files: int
+    environment: list[str]
+    database: str
+    logs: str
+
+
+class Run(Message):
+    """Start an attempt. For type `shell` the payload is the command (`argv`, `cwd`, `env`, `pause`)."""
+
+    task_id: int
+    attempt_id: int
+    attempt: int
+    fence: int
+    type: str
+    payload: str
+    checkpoint: str
+    """JSON text of the latest valid checkpoint, or `{}`."""
+    checkpoint_seq: int
+    checkpoint_version: int
+    timeout: float | None
+    log_path: str
+    exit_codes: dict[str, str]
+    scheduled_at: str = ""
+    retry_count: int = 0
+    max_retry: int = 0
+
+
+class Ask(Message):
+    """Ask a running attempt to `cancel`, `pause`, `resume` or `drain`; `grace` seconds until it is ended by force."""
+
+    task_id: int
+    fence: int
+    what: str
+    grace: float
+
+
+class Answer(Message):
+    """Answer to a request of the worker. `error` is "" or `stale` (the attempt must stop) or a refusal text."""
+
+    req: int
+    value: dict[str, Any]
+    error: str = ""
+
+
+class OperationState(msgspec.Struct, frozen=True):
+    """State of an operation as its `begin` found it: new | done | in_doubt; `age` = seconds since it was begun."""
+
+    state: str
+    result: str = ""
+    age: float = 0.0
+
+
+class Validate(Message):
+    """Does this payload fit this type? Answered by `Validated`."""
+
+    req: int
+    type: str
+    payload: str
+
+
+class Farewell(Message):
+    """The worker shall end when its attempts have (`now` = end them first)."""
+
+    now: bool
+
+
+class Reply(Message):
+    """Answer to `Call`: `value` on success, else `error` as `TaskdeckError.as_dict()` plus `exit_code`."""
+
+    req: int
+    value: Any = None
+    error: dict[str, Any] | None = None
+
+
+ToPeer = Welcome | Run | Ask | Answer | Validate | Farewell | Reply
+
+_encoder = msgspec.msgpack.Encoder()
+_from_peer = msgspec.msgpack.Decoder(list[FromPeer])
+_to_peer = msgspec.msgpack.Decoder(list[ToPeer])
+
+
+def encode(messages: list[Any]) -> bytes:
+    """One frame body. The messages are of one direction."""
+    return _encoder.encode(messages)
+
+
+def from_peer(body: bytes) -> list[FromPeer]:
+    """Decode a frame that a worker or client sent. Raises `msgspec.DecodeError` on anything else."""
+    return _from_peer.decode(body)
+
+
+def to_peer(body: bytes) -> list[ToPeer]:
+    """Decode a frame that the engine sent. Raises `msgspec.DecodeError` on anything else."""
+    return _to_peer.decode(body)
