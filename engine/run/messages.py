@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Message(msgspec.Struct, array_like=True, tag=True, tag_field="is", frozen=True):
     """Base of all messages; the class name is the tag."""
 
 
