@@ -1,0 +1,225 @@
+"""The peewee models: what the tables hold. The DDL stands in `migrations/`; a test holds both equal.
+
+Models are never bound to a database: run `query.execute(tx.db)` or `query.execute(reader)` (a bound context broke writes of other threads in a trial).
+"""
+
+from __future__ import annotations
+
+from peewee import AutoField, FloatField, IntegerField, Model, TextField
+
+
+class Engine(Model):
+    """One life of an engine process on this database."""
+
+    id = AutoField()
+    incarnation = TextField()
+    pid = IntegerField()
+    start_time = IntegerField()
+    boot_id = TextField()
+    host = TextField()
+    code_version = TextField()
+    supervisor_pid = IntegerField(null=True)
+    started_at = TextField()
+    ended_at = TextField(null=True)
+    end_reason = TextField(null=True)
+
+
+class Worker(Model):
+    """One life of a worker process; known by pid, start time, boot id and incarnation."""
+
+    id = AutoField()
+    incarnation = TextField()
+    engine_id = IntegerField()
+    pid = IntegerField()
+    start_time = IntegerField()
+    boot_id = TextField()
+    host = TextField()
+    code_version = TextField()
+    state = TextField()
+    rss = IntegerField(null=True)
+    started_at = TextField()
+    last_heartbeat = TextField(null=True)
+    ended_at = TextField(null=True)
+    end_reason = TextField(null=True)
+
+
+class TaskType(Model):
+    """A handler type as the last worker published it; `settings` is the JSON of `messages.TypeInfo`."""
+
+    name = TextField(primary_key=True)
+    settings = TextField()
+    published_at = TextField()
+
+    class Meta:
+        table_name = "task_type"
+
+
+class Task(Model):
+    """One durable unit of work. Only `store.tasks.transition` writes `state`."""
+
+    id = AutoField()
+    type = TextField()
+    state = TextField()
+    reason = TextField()
+    priority = IntegerField()
+    effective_priority = IntegerField()
+    scheduled_at = TextField()
+    next_run_at = TextField()
+    payload = TextField()
+    idempotency_key = TextField(null=True)
+    schedule = TextField(null=True)
+    parent_id = IntegerField(null=True)
+    tags = TextField()
+    timeout = FloatField(null=True)
+    max_retry = IntegerField(null=True)
+    on_lost = TextField(null=True)
+    retry_count = IntegerField()
+    delays = IntegerField()
+    losses = IntegerField()
+    losses_total = IntegerField()
+    waits = IntegerField()
+    resource_faults = IntegerField()
+    attempt = IntegerField()
+    fence = IntegerField()
+    worker_id = IntegerField(null=True)
+    lease_until = TextField(null=True)
+    lease_until_boot = FloatField(null=True)
+    boot_id = TextField(null=True)
+    wanted = TextField(null=True)
+    progress_done = FloatField(null=True)
+    progress_total = FloatField(null=True)
+    progress_note = TextField(null=True)
+    result = TextField(null=True)
+    error = TextField(null=True)
+    created_at = TextField()
+    started_at = TextField(null=True)
+    finished_at = TextField(null=True)
+    updated_at = TextField()
+
+
+class Attempt(Model):
+    """One execution of a task by one worker; closed once, then never rewritten."""
+
+    id = AutoField()
+    task_id = IntegerField()
+    number = IntegerField()
+    worker_id = IntegerField()
+    fence = IntegerField()
+    resumed_from = IntegerField()
+    dispatched_at = TextField()
+    started_at = TextField(null=True)
+    ended_at = TextField(null=True)
+    command_pid = IntegerField(null=True)
+    outcome = TextField(null=True)
+    reason = TextField(null=True)
+    exit_code = IntegerField(null=True)
+    error = TextField(null=True)
+    tail = TextField(null=True)
+    log_path = TextField(null=True)
+
+
+class Checkpoint(Model):
+    """One saved checkpoint; the last few of each task are kept. `data` is JSON text, checked when it is read."""
+
+    id = AutoField()
+    task_id = IntegerField()
+    attempt_id = IntegerField()
+    fence = IntegerField()
+    seq = IntegerField()
+    version = IntegerField()
+    stage = TextField()
+    data = TextField()
+    created_at = TextField()
+
+
+class Operation(Model):
+    """One business effect, done at most once in its scope."""
+
+    id = AutoField()
+    scope = TextField()
+    operation_key = TextField()
+    task_id = IntegerField()
+    attempt_id = IntegerField()
+    fence = IntegerField()
+    state = TextField()
+    result = TextField(null=True)
+    begun_at = TextField()
+    ended_at = TextField(null=True)
+
+
+class Request(Model):
+    """What a person asked for; applied not before `not_before`, closed with an outcome."""
+
+    id = AutoField()
+    verb = TextField()
+    task_id = IntegerField(null=True)
+    args = TextField()
+    actor = TextField()
+    created_at = TextField()
+    not_before = TextField()
+    done_at = TextField(null=True)
+    outcome = TextField(null=True)
+
+
+class Hold(Model):
+    """The whole queue (`queue`) or one type (`type:NAME`) is held: nothing of it is dispatched."""
+
+    scope = TextField(primary_key=True)
+    actor = TextField()
+    created_at = TextField()
+
+
+class Sequence(Model):
+    """Database-wide counters; `fence` is the only one so far."""
+
+    name = TextField(primary_key=True)
+    value = IntegerField()
+
+
+class Event(Model):
+    """One row of the audit. Append-only; `hash` covers the row and the one before."""
+
+    event_id = IntegerField(primary_key=True)
+    task_id = IntegerField(null=True)
+    resource_id = TextField(null=True)
+    route_id = TextField(null=True)
+    worker_id = IntegerField(null=True)
+    event_type = TextField()
+    level = TextField()
+    reason = TextField(null=True)
+    actor = TextField()
+    message = TextField()
+    payload_json = TextField(null=True)
+    created_at = TextField()
+    hash = TextField()
+
+    class Meta:
+        table_name = "event_log"
+
+
+class EventHead(Model):
+    """The one row that says how far the chain goes, so that a cut tail is noticed."""
+
+    id = IntegerField(primary_key=True)
+    event_id = IntegerField()
+    count = IntegerField()
+    hash = TextField()
+
+    class Meta:
+        table_name = "event_head"
+
+
+TABLES: tuple[type[Model], ...] = (
+    Engine,
+    Worker,
+    TaskType,
+    Task,
+    Attempt,
+    Checkpoint,
+    Operation,
+    Request,
+    Hold,
+    Sequence,
+    Event,
+    EventHead,
+)
