@@ -1,0 +1,40 @@
+"""For every test: marks name real faults, CI repeats its properties, nobody's own files are touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.faults import known
+
+# A machine under load must not fail a property for its speed; CI must draw the same examples every time.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rows = known()
+    wrong = [
+        f"{item.nodeid}: {', '.join(map(repr, mark.args)) or 'no id'}"
+        for item in items
+        for mark in item.iter_markers("fault")
+        if not mark.args or any(id not in rows for id in mark.args)
+    ]
+    if wrong:
+        raise pytest.UsageError("@fault must name rows of tests/data/faults.jsonl:\n  " + "\n  ".join(wrong))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Configuration and state of whoever runs the tests are neither read nor written."""
+    home = tmp_path_factory.mktemp("xdg")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TASKDECK_")]:
+            patch.delenv(name)
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(name, str(home / name.split("_")[1].lower()))
+        yield
