@@ -1,0 +1,188 @@
+"""The lock that makes one process the only writer of a database.
+
+Owns `<db>.lock`. The held file lock decides, never the number written inside: a stale file means nothing and
+kill -9 frees it. The file is never removed, since a lock on a removed file guards nothing. Must not open the
+database.
+
+Two kernel locks lie on one descriptor: `flock` excludes; an open-file-description lock can be asked about
+without being taken, so that a reader never stands in the way of a starting engine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+
+from .identity import Identity, me
+from .paths import make_private_directory
+
+MAX_TEXT = 4096
+"""No lock file written by us is longer (bytes)."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a database, in its own words: for messages and for finding its socket, never for deciding."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+    role: Literal["engine", "cli"]
+    incarnation: str = ""
+    socket: str = ""
+
+    @property
+    def identity(self) -> Identity:
+        """The holder's exact process."""
+        return Identity(self.pid, self.start_time, self.boot_id)
+
+
+class DatabaseLock:
+    """The exclusive right to write the database at `path`, from `acquire` to `release` or death."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        role: Literal["engine", "cli"] = "engine",
+        incarnation: str = "",
+        socket: str | os.PathLike[str] = "",
+    ) -> None:
+        self.file = lock_file(path)
+        self._words = (role, incarnation, os.fspath(socket))
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Do we hold it?"""
+        return self._fd is not None
+
+    def acquire(self) -> bool:
+        """Take the lock without waiting; False = someone else has it. Asking again while held is True."""
+        if self._fd is not None:
+            return True
+        make_private_directory(self.file.parent)
+        fd = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if not _lock(fd):
+            os.close(fd)
+            return False
+        self._fd = fd
+        _held.add(self)
+        self._sign(fd)
+        return True
+
+    def release(self) -> None:
+        """Give it up; harmless when not held."""
+        if self._fd is None:
+            return
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+        self._forget()
+
+    def intact(self) -> bool:
+        """Does the name still lead to the file we hold? If not, another engine could start."""
+        if self._fd is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self.file))
+        except FileNotFoundError:
+            return False
+
+    @staticmethod
+    def holder(path: str | os.PathLike[str]) -> Holder | None:
+        """Who holds the database at `path` now; None = nobody, or it has not signed yet. Changes nothing."""
+        fd = _open_existing(path)
+        if fd is None:
+            return None
+        try:
+            return _signature(fd) if _is_locked(fd) else None
+        finally:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _sign(self, fd: int) -> None:
+        own = me()
+        role, incarnation, socket = self._words
+        text = msgspec.json.encode(Holder(own.pid, own.start_time, own.boot_id, role, incarnation, socket))
+        try:
+            os.ftruncate(fd, os.pwrite(fd, text + b"\n", 0))
+        except OSError:  # a full disk: the lock counts, the words don't, but the last holder's must go
+            os.ftruncate(fd, 0)
+
+    def _forget(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
+        _held.discard(self)
+
+
+def is_held(path: str | os.PathLike[str]) -> bool:
+    """Does anyone (this process included) hold the database at `path`? Creates, takes and changes nothing."""
+    fd = _open_existing(path)
+    if fd is None:
+        return False
+    try:
+        return _is_locked(fd)
+    finally:
+        os.close(fd)
+
+
+def lock_file(path: str | os.PathLike[str]) -> Path:
+    """`<db>.lock` beside the real database, so that a link to it meets the same lock."""
+    return Path(os.path.realpath(path) + ".lock")
+
+
+_held: weakref.WeakSet[DatabaseLock] = weakref.WeakSet()
+
+
+def _close_in_forked_child() -> None:
+    # A forked child would share the lock and keep it after our death; closing its copy doesn't unlock ours.
+    for lock in list(_held):
+        lock._forget()
+
+
+os.register_at_fork(after_in_child=_close_in_forked_child)
+
+
+def _open_existing(path: str | os.PathLike[str]) -> int | None:
+    try:
+        return os.open(lock_file(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_locked(fd: int) -> bool:
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+    return struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK
+
+
+def _whole_file(kind: int) -> bytes:
+    """A `struct flock`: type, whence, start, length (0 = to the end), pid (0 for this kind of lock)."""
+    return struct.pack("hhqqi0q", kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _signature(fd: int) -> Holder | None:
+    try:
+        return msgspec.json.decode(os.pread(fd, MAX_TEXT, 0), type=Holder)
+    except msgspec.DecodeError:  # not signed yet, or not by us
+        return None

@@ -1,0 +1,37 @@
+"""Names derived from the database's path, and directories only their owner may enter.
+
+Owns no file: it computes names and makes or checks directories. Must not read what is inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from ..errors import NotPermitted
+
+
+def database_hash(db_path: str | os.PathLike[str], digits: int = 8) -> str:
+    """The first hex digits of the sha256 of the database's real path: one name, however it is reached."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(db_path))).hexdigest()[:digits]
+
+
+def make_private_directory(directory: Path) -> None:
+    """Create the directory (0700) and its parents where they are missing; an existing one keeps its mode."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def check_private_directory(directory: Path) -> None:
+    """Refuse a directory that another user owns or may enter (`NotPermitted`); a link is not a directory."""
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode):
+        why = "it is not a directory"
+    elif found.st_uid != os.getuid():
+        why = f"it belongs to user {found.st_uid}"
+    elif found.st_mode & 0o077:
+        why = f"others may enter it (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        return
+    raise NotPermitted(f"{directory} can't be used", why, f"remove it, or chmod 700 it as user {os.getuid()}")
