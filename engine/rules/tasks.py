@@ -26,8 +26,18 @@ class TaskState(StrEnum):
     NEEDS_REVIEW = "NEEDS_REVIEW"
 
 
-PENDING, RUNNING, PAUSED, RETRYING = TaskState.PENDING, TaskState.RUNNING, TaskState.PAUSED, TaskState.RETRYING
-SUCCESS, FAILED, DEAD, CANCELLED = TaskState.SUCCESS, TaskState.FAILED, TaskState.DEAD, TaskState.CANCELLED
+PENDING, RUNNING, PAUSED, RETRYING = (
+    TaskState.PENDING,
+    TaskState.RUNNING,
+    TaskState.PAUSED,
+    TaskState.RETRYING,
+)
+SUCCESS, FAILED, DEAD, CANCELLED = (
+    TaskState.SUCCESS,
+    TaskState.FAILED,
+    TaskState.DEAD,
+    TaskState.CANCELLED,
+)
 LOST, NEEDS_REVIEW = TaskState.LOST, TaskState.NEEDS_REVIEW
 
 WAITING = frozenset({PENDING, RETRYING})
@@ -54,7 +64,9 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
         SUCCESS: _reasons("done"),
         FAILED: _reasons("fatal_error invalid_payload check_failed"),
         RETRYING: _reasons("retryable_error delayed_error timeout lease_expired"),
-        NEEDS_REVIEW: _reasons("retries_exhausted resource_faults_exhausted worker_lost in_doubt"),
+        NEEDS_REVIEW: _reasons(
+            "retries_exhausted resource_faults_exhausted worker_lost in_doubt"
+        ),
         DEAD: _reasons("retries_exhausted"),
         PAUSED: _reasons("user_pause"),
         CANCELLED: _reasons("user_cancel expired"),
@@ -93,11 +105,22 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
     SUCCESS: {},
 }
 
-OPERATOR_ONLY = frozenset({"user_pause", "user_resume", "user_cancel", "user_retry", "user_discard", "resumed"})
+OPERATOR_ONLY = frozenset(
+    {
+        "user_pause",
+        "user_resume",
+        "user_cancel",
+        "user_retry",
+        "user_discard",
+        "resumed",
+    }
+)
 """Reasons that only a person may give; the engine relays them with the person as actor."""
 
 
-def check(task_id: int, state: TaskState, to: TaskState, reason: str, actor: str) -> None:
+def check(
+    task_id: int, state: TaskState, to: TaskState, reason: str, actor: str
+) -> None:
     """Raise `IllegalTransition` unless the table has this row and this actor may use it.
 
     `actor` is `engine` or `<channel>:<name>`, e.g. `cli:ann`.
@@ -111,4 +134,7 @@ def check(task_id: int, state: TaskState, to: TaskState, reason: str, actor: str
             f"see: taskdeck why {task_id}",
         )
     if reason in OPERATOR_ONLY and actor == "engine":
-        raise IllegalTransition(f"#{task_id}: {reason} is a person's act", "the engine may not do it by itself")
+        raise IllegalTransition(
+            f"#{task_id}: {reason} is a person's act",
+            "the engine may not do it by itself",
+        )

@@ -100,6 +100,7 @@ CREATE UNIQUE INDEX task_key ON task(idempotency_key) WHERE idempotency_key IS N
 CREATE INDEX task_lane ON task(type, effective_priority, next_run_at, id) WHERE state IN ('PENDING','RETRYING');
 CREATE INDEX task_due ON task(next_run_at) WHERE state IN ('PENDING','RETRYING');
 CREATE INDEX task_held ON task(worker_id) WHERE state IN ('RUNNING','PAUSED','LOST');
+CREATE INDEX task_wanted ON task(id) WHERE wanted IS NOT NULL;
 CREATE INDEX task_state ON task(state, id);
 CREATE INDEX task_type_id ON task(type, id);
 CREATE TABLE attempt (

@@ -1,0 +1,59 @@
+"""Attempts: one row an execution, opened at the claim, closed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .database import Transaction
+
+
+def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None) -> int:
+    """Open the attempt of a task that was just claimed (its new row). Returns the attempt's id."""
+    cursor = tx.connection.execute(
+        "INSERT INTO attempt(task_id, number, worker_id, fence, resumed_from, dispatched_at, log_path)"
+        " VALUES (?,?,?,?,?,?,?)",
+        (
+            task["id"],
+            task["attempt"],
+            task["worker_id"],
+            task["fence"],
+            task["resumed_from"],
+            tx.now,
+            log_path,
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def mark_started(tx: Transaction, fence: int, command_pid: int) -> None:
+    """The worker is about to enter the handler (or has started the command)."""
+    tx.connection.execute(
+        "UPDATE attempt SET started_at = coalesce(started_at, ?), command_pid = coalesce(?, command_pid)"
+        " WHERE fence = ? AND ended_at IS NULL",
+        (tx.now, command_pid or None, fence),
+    )
+
+
+def close_attempt(
+    tx: Transaction,
+    fence: int,
+    outcome: str,
+    reason: str,
+    *,
+    exit_code: int | None = None,
+    error: str | None = None,
+    tail: str | None = None,
+) -> None:
+    """Close the attempt that ran under `fence`; a closed one is never rewritten."""
+    tx.connection.execute(
+        "UPDATE attempt SET ended_at = ?, outcome = ?, reason = ?, exit_code = ?, error = ?, tail = ?"
+        " WHERE fence = ? AND ended_at IS NULL",
+        (tx.now, outcome, reason, exit_code, error, tail, fence),
+    )
+
+
+def of_fence(tx: Transaction, fence: int) -> dict[str, Any] | None:
+    """The attempt that was claimed under `fence`."""
+    return tx.row("SELECT * FROM attempt WHERE fence = ?", fence)

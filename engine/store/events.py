@@ -1,0 +1,56 @@
+"""The audit: the one place where events are made, redacted, chained and written.
+
+A unit of work collects its events; they are written, in order, right before the commit of the same transaction, so that a
+change without its event (or the other way round) can't exist. The head of the chain is read inside that transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..rules.chain import row_hash
+
+_INSERT = (
+    "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
+    " message, payload_json, created_at, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+_HEAD = "SELECT event_id, count, hash FROM event_head WHERE id = 1"
+_MOVE_HEAD = "UPDATE event_head SET event_id = ?, count = ?, hash = ? WHERE id = 1"
+
+
+class PendingEvent(NamedTuple):
+    """A row of `event_log` before it has its id and hash; the order of the columns is the order of the chain."""
+
+    task_id: int | None
+    resource_id: str | None
+    route_id: str | None
+    worker_id: int | None
+    event_type: str
+    level: str
+    reason: str | None
+    actor: str
+    message: str
+    payload_json: str | None
+    created_at: str
+
+
+def payload_text(payload: Mapping[str, Any] | None) -> str | None:
+    """The JSON text of an event's payload, or None for none."""
+    return msgspec.json.encode(payload).decode() if payload else None
+
+
+def append(connection: sqlite3.Connection, events: list[PendingEvent]) -> None:
+    """Chain and write `events` behind the last row. Call inside the transaction that makes the changes."""
+    event_id, count, previous = connection.execute(_HEAD).fetchone()
+    rows = []
+    for event in events:
+        event_id += 1
+        row = (event_id, *event)
+        previous = row_hash(previous, row)
+        rows.append((*row, previous))
+    connection.executemany(_INSERT, rows)
+    connection.execute(_MOVE_HEAD, (event_id, count + len(rows), previous))

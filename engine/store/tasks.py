@@ -1,0 +1,333 @@
+"""The task table: creation, the one function that changes a state, and the claims.
+
+Nobody else writes `task.state`. `transition` asks `rules.tasks` whether the change is legal, writes the row conditionally on
+the state (and fence) that the caller saw, and adds the one event of the change to the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..errors import IllegalTransition, NotFound, StaleLease
+from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, PENDING, RUNNING, SUCCESS, TaskState, check
+from ..rules.timing import add_seconds, seconds_between
+from .database import Transaction
+
+ENGINE = "engine"
+"""The actor of what the engine does by itself."""
+
+NO_LEASE: Mapping[str, Any] = {
+    "worker_id": None,
+    "lease_until": None,
+    "lease_until_boot": None,
+    "boot_id": None,
+    "wanted": None,
+}
+"""Columns of a task that nobody holds."""
+
+_LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", TaskState.LOST: "warning"}
+_CREATE = (
+    "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
+    " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, created_at, updated_at)"
+    " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_WAITING = "state IN ('PENDING','RETRYING')"  # spelled as in the partial indexes, or they are not used
+
+
+class NewTask(NamedTuple):
+    """A validated task before it has a row. Times are UTC text, `payload` and `tags` JSON text, durations seconds."""
+
+    type: str
+    payload: str
+    priority: int = 100
+    scheduled_at: str = ""
+    key: str | None = None
+    schedule: str | None = None
+    parent_id: int | None = None
+    tags: str = "[]"
+    timeout: float | None = None
+    max_retry: int | None = None
+    on_lost: str | None = None
+
+
+class Claim(NamedTuple):
+    """One task to start: what the caller saw and who shall run it."""
+
+    task_id: int
+    state: TaskState
+    worker_id: int
+
+
+def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
+    """Insert a task with its TASK_CREATED event. A known idempotency key returns the task that has it: (id, created)."""
+    if new.key is not None:
+        known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (new.key,)).fetchone()
+        if known:
+            return known[0], False
+    when = new.scheduled_at or tx.now
+    cursor = tx.connection.execute(
+        _CREATE,
+        (
+            new.type,
+            new.priority,
+            new.priority,
+            when,
+            when,
+            new.payload,
+            new.key,
+            new.schedule,
+            new.parent_id,
+            new.tags,
+            new.timeout,
+            new.max_retry,
+            new.on_lost,
+            tx.now,
+            tx.now,
+        ),
+    )
+    task_id = cursor.lastrowid
+    assert task_id is not None
+    payload: dict[str, Any] = {"type": new.type, "priority": new.priority}
+    if when > tx.now:
+        payload["scheduled_at"] = when
+    if new.parent_id is not None:
+        payload["parent"] = new.parent_id
+    tx.event("TASK_CREATED", actor=actor, task_id=task_id, reason="created", message=new.type, payload=payload)
+    return task_id, True
+
+
+def get(tx: Transaction, task_id: int) -> dict[str, Any]:
+    """The whole row. Raises `NotFound`."""
+    row = tx.row("SELECT * FROM task WHERE id = ?", task_id)
+    if row is None:
+        raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
+    row["state"] = TaskState(row["state"])
+    return row
+
+
+@lru_cache(maxsize=128)
+def _update(columns: tuple[str, ...]) -> str:
+    assignments = "".join(f", {column} = ?" for column in columns)
+    return f"UPDATE task SET state = ?, reason = ?, updated_at = ?{assignments} WHERE id = ? AND state = ? AND fence = ?"
+
+
+def transition(
+    tx: Transaction,
+    task: Mapping[str, Any],
+    to: TaskState,
+    reason: str,
+    *,
+    actor: str,
+    message: str = "",
+    payload: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> None:
+    """Change the state of `task` (its row as the caller saw it: id, state, fence), with the event, in this transaction.
+
+    `columns` are further columns to set. Raises `IllegalTransition` when the table has no such change, `StaleLease` when
+    the row has moved on since the caller saw it.
+    """
+    task_id, state, fence = task["id"], task["state"], task["fence"]
+    check(task_id, state, to, reason, actor)
+    more = dict(columns or {})
+    if to in FINISHED:
+        more["finished_at"] = tx.now
+    changed = tx.connection.execute(
+        _update(tuple(more)), (to.value, reason, tx.now, *more.values(), task_id, state.value, fence)
+    ).rowcount
+    if changed != 1:
+        raise _moved_on(tx, task_id, state, to, fence)
+    attempt = more.get("attempt", task["attempt"])
+    tx.event(
+        "TASK_STATE",
+        actor=actor,
+        task_id=task_id,
+        worker_id=more.get("worker_id") or task.get("worker_id"),
+        level=_LEVELS.get(to, "info"),
+        reason=reason,
+        message=message,
+        payload={
+            "from": state.value,
+            "to": to.value,
+            "attempt": attempt,
+            "fence": more.get("fence", fence),
+            **(payload or {}),
+        },
+        ours=not message and not payload,
+    )
+    if to in (SUCCESS, FAILED, DEAD, CANCELLED):
+        _finished(tx, task, to, reason, actor)
+
+
+def _finished(tx: Transaction, task: Mapping[str, Any], to: TaskState, reason: str, actor: str) -> None:
+    started = task.get("started_at")
+    summary: dict[str, Any] = {"state": to.value, "attempts": task["attempt"], "retries": task["retry_count"]}
+    if started:
+        summary["seconds"] = round(seconds_between(started, tx.now), 3)
+    tx.event("TASK_FINISHED", actor=actor, task_id=task["id"], reason=reason, payload=summary, ours=True)
+
+
+def _moved_on(tx: Transaction, task_id: int, state: TaskState, to: TaskState, fence: int) -> Exception:
+    now = get(tx, task_id)
+    if now["fence"] != fence:
+        return StaleLease(
+            f"#{task_id} can't become {to}", f"fence {fence} is older than the task's {now['fence']}"
+        )
+    return IllegalTransition(f"#{task_id} is {now['state']} by now, not {state}", f"so it can't become {to}")
+
+
+def held(tx: Transaction, task_id: int, fence: int) -> dict[str, Any]:
+    """The row of a task that is RUNNING (or suspended in memory) under exactly this fence; else raises `StaleLease`.
+
+    Every write of a worker passes here first (invariant 4).
+    """
+    row = tx.row("SELECT * FROM task WHERE id = ?", task_id)
+    if row is None or row["fence"] != fence or row["worker_id"] is None:
+        seen = "gone" if row is None else f"{row['state']} with fence {row['fence']}"
+        raise StaleLease(f"attempt with fence {fence} no longer owns #{task_id}", f"the task is {seen}")
+    row["state"] = TaskState(row["state"])
+    return row
+
+
+def lanes(tx: Transaction) -> list[str]:
+    """The types that have waiting tasks, found by jumping through the index, not by reading it."""
+    sql = (
+        f"WITH RECURSIVE lane(type) AS (SELECT min(type) FROM task WHERE {_WAITING} UNION ALL"
+        f" SELECT (SELECT min(type) FROM task WHERE {_WAITING} AND type > lane.type) FROM lane WHERE lane.type IS NOT NULL)"
+        " SELECT type FROM lane WHERE type IS NOT NULL"
+    )
+    return [row[0] for row in tx.connection.execute(sql)]
+
+
+def due(tx: Transaction, type_name: str, limit: int) -> list[dict[str, Any]]:
+    """The first `limit` due tasks of one lane, in the order in which they shall start."""
+    sql = (
+        "SELECT id, type, state, effective_priority, next_run_at, losses FROM task"
+        f" WHERE type = ? AND {_WAITING} AND next_run_at <= ?"
+        " ORDER BY effective_priority, next_run_at, id LIMIT ?"
+    )
+    return tx.rows(sql, type_name, tx.now, limit)
+
+
+def next_due(tx: Transaction) -> str | None:
+    """When the next waiting task that is not due yet becomes due (UTC text)."""
+    sql = f"SELECT min(next_run_at) FROM task WHERE {_WAITING} AND next_run_at > ?"
+    return tx.connection.execute(sql, (tx.now,)).fetchone()[0]
+
+
+def running_by_type(tx: Transaction) -> dict[str, int]:
+    """How many attempts are alive, by type: what RUNNING or suspended tasks hold, and nothing else (TF017, TF039)."""
+    sql = "SELECT type, count(*) FROM task WHERE state IN ('RUNNING','PAUSED','LOST') AND worker_id IS NOT NULL GROUP BY type"
+    return dict(tx.connection.execute(sql).fetchall())
+
+
+def claim(tx: Transaction, claims: Sequence[Claim], lease: float) -> list[dict[str, Any]]:
+    """Make each task RUNNING on its worker under a fence of its own; the caller has checked caps. Returns the new rows."""
+    fences = tx.next_fences(len(claims))
+    claimed = []
+    for wish, fence in zip(claims, fences, strict=True):
+        task = get(tx, wish.task_id)
+        columns = {
+            "attempt": task["attempt"] + 1,
+            "fence": fence,
+            "worker_id": wish.worker_id,
+            "lease_until": add_seconds(tx.now, lease),
+            "lease_until_boot": tx.boot + lease,
+            "boot_id": tx.boot_id,
+            "started_at": task["started_at"] or tx.now,
+            "progress_done": None,
+            "progress_total": None,
+            "progress_note": None,
+        }
+        resumed = tx.row("SELECT seq, stage FROM checkpoint WHERE task_id = ? ORDER BY seq DESC LIMIT 1", wish.task_id)
+        message = f"attempt {columns['attempt']}"
+        if resumed:
+            message += f", resumes at checkpoint {resumed['seq']}"
+        transition(
+            tx,
+            task,
+            RUNNING,
+            "dispatched",
+            actor=ENGINE,
+            message=message,
+            payload={"worker": wish.worker_id, "resumes_at": resumed["seq"] if resumed else 0},
+            columns=columns,
+        )
+        claimed.append({**task, **columns, "state": RUNNING, "resumed_from": resumed["seq"] if resumed else 0})
+    return claimed
+
+
+def renew(tx: Transaction, worker_id: int, lease: float) -> int:
+    """Give all attempts of a worker a fresh lease. Returns how many."""
+    sql = (
+        "UPDATE task SET lease_until = ?, lease_until_boot = ?, boot_id = ?"
+        " WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST')"
+    )
+    args = (add_seconds(tx.now, lease), tx.boot + lease, tx.boot_id, worker_id)
+    return tx.connection.execute(sql, args).rowcount
+
+
+def of_worker(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
+    """The tasks that a worker holds: RUNNING, or suspended in its memory."""
+    rows = tx.rows(
+        "SELECT * FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id", worker_id
+    )
+    for row in rows:
+        row["state"] = TaskState(row["state"])
+    return rows
+
+
+def age(tx: Transaction, after: float) -> int:
+    """Let tasks that have been due for longer than `after` seconds gain one priority step each time it is called.
+
+    A batch update of `effective_priority`, never below 0, so that no task starves behind newer ones of higher priority.
+    """
+    sql = (
+        f"UPDATE task SET effective_priority = max(0, effective_priority - 10) WHERE {_WAITING}"
+        " AND next_run_at <= ? AND effective_priority > 0"
+    )
+    return tx.connection.execute(sql, (add_seconds(tx.now, -after),)).rowcount
+
+
+def wait_again(tx: Transaction, task: Mapping[str, Any], to: TaskState, next_run_at: str) -> dict[str, Any]:
+    """Columns of a task that goes back to waiting until `next_run_at`."""
+    return {**NO_LEASE, "next_run_at": next_run_at, "effective_priority": task["priority"]}
+
+
+def unfinished(tx: Transaction, since: str) -> dict[str, int]:
+    """What decides how `run --until-idle` ends: open tasks, reviews left, failures since `since` (UTC text)."""
+    return {
+        "open": _count(tx, "state IN ('PENDING','RUNNING','RETRYING','LOST')"),
+        "running": _count(tx, "state IN ('RUNNING','LOST')"),
+        "review": _count(tx, "state = 'NEEDS_REVIEW'"),
+        "failed": _count(tx, "state IN ('FAILED','DEAD') AND reason <> 'user_discard' AND finished_at >= ?", since),
+    }
+
+
+def _count(tx: Transaction, condition: str, *args: Any) -> int:
+    return tx.connection.execute(f"SELECT count(*) FROM task WHERE {condition}", args).fetchone()[0]
+
+
+__all__ = [
+    "ENGINE",
+    "NO_LEASE",
+    "PENDING",
+    "Claim",
+    "NewTask",
+    "age",
+    "claim",
+    "create",
+    "due",
+    "get",
+    "held",
+    "lanes",
+    "next_due",
+    "of_worker",
+    "renew",
+    "running_by_type",
+    "transition",
+    "unfinished",
+    "wait_again",
+]
