@@ -1,7 +1,8 @@
 """The known faults of other tools (`data/faults.jsonl`) and which of our tests cover them.
 
-`@fault("TF040")` marks a test as covering a row. `python -m tests.faults [--area state,recovery]` lists the rows with
-their tests, read from the source by `ast`, so that nothing is imported or run. Ends with 1 where a mark is unusable.
+`@fault("TF040")` marks a test as covering a row. `python -m tests.faults [--area state,recovery]` lists the
+rows with their tests, read from the source by `ast`: nothing is imported or run. Ends with 1 where a mark is
+unusable.
 """
 
 from __future__ import annotations
