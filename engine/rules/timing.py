@@ -1,8 +1,7 @@
 """Times as text and durations as seconds: one width, one zone, no wall-clock arithmetic.
 
-Owns the text form of every stored time (UTC, `2026-11-29T17:12:40.123456Z`, compared as text) and the reading of
-durations.
-Never asks what time it is: `now` comes from the caller.
+Owns the text form of every stored time (UTC, `2026-11-29T17:12:40.123456Z`, compared as text) and the reading
+of durations. Never asks what time it is: `now` comes from the caller.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SECONDS = re.compile(_NUMBER, re.ASCII)
 
 
 def utc_text(moment: datetime) -> str:
-    """The stored form of an aware `moment`; a naive one raises ValueError, since nobody can know which instant it means."""
+    """The stored form of an aware `moment`; a naive one, of no certain instant, raises ValueError."""
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise ValueError(f"a time without a zone can't be stored: {moment.isoformat()}")
     try:
@@ -72,7 +71,7 @@ def parse_duration(value: str | float) -> float:
 
 def _number_seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError('a duration is a text such as "1h30m" or a number of seconds')  # noqa: TRY004
+        raise ValueError('a duration is a text such as "1h30m" or a number of seconds')
     if not 0 <= value < math.inf:
         raise ValueError("a duration is a finite number of seconds, not negative")
     return float(min(value, LONGEST * 2))
@@ -92,7 +91,7 @@ def _text_seconds(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads back, to the microsecond: `1h30m`, `1m0.5s`, `250ms`, `0s`."""
+    """The shortest text that `parse_duration` reads back, to the microsecond: `1h30m`, `250ms`, `0s`."""
     if not math.isfinite(seconds):
         raise ValueError("only a finite duration has a text")
     sign = "-" if seconds < 0 else ""

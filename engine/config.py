@@ -1,0 +1,316 @@
+"""The settings: what they are, where they are read from, and where each effective value came from.
+
+Defaults < file < environment (`TASKDECK_ENGINE__WORKERS=8`) < arguments. Every mistake found is reported at
+once, each with file, line, key and remedy; a file with a mistake is never half used. Reads files, writes
+nothing, imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field, structs
+
+from .errors import ConfigError, Problem
+from .rules.checks import Wrong, is_file_handler, shown
+from .rules.gathering import Gathered, Origin
+from .rules.settings import (
+    TABLES,
+    EngineSettings,
+    LogSettings,
+    RetrySettings,
+    SecretSettings,
+    ShellSettings,
+    TaskdeckSettings,
+    TypeSettings,
+)
+from .rules.toml_lines import KeyLine, defined_twice, key_lines
+
+FILE_NAME = "config.toml"
+LARGEST_FILE = 4 << 20
+
+
+class Config(Struct, frozen=True):
+    """The effective settings. `file` is the one that was read, `sources` tells where set values came from."""
+
+    taskdeck: TaskdeckSettings = TaskdeckSettings()
+    engine: EngineSettings = EngineSettings()
+    retry: RetrySettings = RetrySettings()
+    logs: LogSettings = LogSettings()
+    shell: ShellSettings = ShellSettings()
+    secrets: SecretSettings = SecretSettings()
+    types: dict[str, TypeSettings] = field(default_factory=dict)
+    file: Path | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def db(self) -> Path:
+        """The database, absolute and free of symbolic links, so that one database has one lock."""
+        assert self.taskdeck.db is not None
+        return self.taskdeck.db
+
+    @property
+    def log_directory(self) -> Path:
+        """The directory of the attempts' logs, absolute."""
+        assert self.taskdeck.logs is not None
+        return self.taskdeck.logs
+
+    def for_type(self, name: str) -> TypeSettings:
+        """The settings of a task type, with `[retry]` filled in where the type says nothing."""
+        own = self.types.get(name, TypeSettings())
+        general = {key: getattr(self.retry, key) for key in ("max_retry", "base", "max_delay")}
+        return structs.replace(
+            own, **{key: value for key, value in general.items() if getattr(own, key) is None}
+        )
+
+    def origins(self) -> list[tuple[str, Any, str]]:
+        """Every effective value as dotted key, value, origin.
+
+        An origin is `default`, `FILE:LINE`, `environment NAME` or `argument --db`.
+        """
+        tables: dict[str, Struct] = {name: getattr(self, name) for name in TABLES}
+        tables |= {f"types.{name}": settings for name, settings in self.types.items()}
+        return [
+            (f"{table}.{key}", value, self.sources.get(f"{table}.{key}", "default"))
+            for table, settings in tables.items()
+            for key, value in structs.asdict(settings).items()
+        ]
+
+
+def load(
+    *,
+    path: Path | None = None,
+    db: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+) -> Config:
+    """The effective settings of `--config path`, `--db db`, the environment and the files that may be there.
+
+    Raises ConfigError with every mistake. A relative path is relative to the file that names it, or else to
+    `cwd`.
+    """
+    here = cwd if cwd is not None else _current_directory()
+    source = _find(path, environ, here)
+    gathered = Gathered(partial(_placed, environ))
+    if source:
+        gathered.file(source.name, source.path.parent, source.data, source.lines)
+    gathered.variables(environ, here)
+    if named := environ.get("TASKDECK_DB"):
+        origin = Origin("environment TASKDECK_DB", "environment", None, "TASKDECK_DB", here)
+        gathered.put(("taskdeck", "db"), named, origin)
+    if db is not None:
+        gathered.put(("taskdeck", "db"), str(db), Origin("argument --db", "command line", None, "--db", here))
+    gathered.relations()
+    if gathered.problems:
+        raise ConfigError(gathered.problems)
+    return _config(gathered, source, environ)
+
+
+def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, str]) -> Config:
+    """The whole, with the paths that nobody named."""
+    tables = {name: gathered.values(name) for name in TABLES}
+    places = tables["taskdeck"]
+    places.setdefault("db", _default_db(environ))
+    places.setdefault("logs", places["db"].parent / "logs")
+    types = {name: TypeSettings(**gathered.values("types", name)) for name in sorted(gathered.types)}
+    made: dict[str, Any] = {name: TABLES[name](**values) for name, values in tables.items()}
+    return Config(**made, types=types, file=source.path if source else None, sources=gathered.sources())
+
+
+def _default_db(environ: Mapping[str, str]) -> Path:
+    state = environ.get("XDG_STATE_HOME") or os.path.join(_home(environ), ".local", "state")
+    return Path(os.path.realpath(os.path.join(state, "taskdeck", "taskdeck.db")))
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def read_secrets(config: Config, environ: Mapping[str, str] = os.environ) -> tuple[list[str], list[Problem]]:
+    """The values behind `secrets.values` that can be read now, and a problem for each that can't."""
+    values: list[str] = []
+    problems: list[Problem] = []
+    for reference in config.secrets.values:
+        kind, _, name = reference.partition(":")
+        try:
+            value = (
+                environ[name]
+                if kind == "env"
+                else Path(_expanded(name, environ)).read_text("utf-8").strip("\r\n")
+            )
+        except (KeyError, OSError, ValueError, Wrong):
+            origin = config.sources.get("secrets.values", "configuration")
+            problems.append(
+                Problem(origin, None, "secrets.values", f"{reference} can't be read", "set it, or remove it")
+            )
+        else:
+            values += [value] if value else []
+    return values, problems
+
+
+class _Source(NamedTuple):
+    """A file that was read: as it is named in messages, where it is, its values and the lines of its keys."""
+
+    name: str
+    path: Path
+    data: dict[str, Any]
+    lines: list[KeyLine]
+
+
+def _current_directory() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it was removed under us; absolute paths still work
+        return None
+
+
+def _find(path: Path | None, environ: Mapping[str, str], here: Path | None) -> _Source | None:
+    named = [("--config", str(path))] if path else [("TASKDECK_CONFIG", environ.get("TASKDECK_CONFIG", ""))]
+    for name, text in named:
+        if text:
+            return _read_named(name, text, environ, here)
+    if here and (local := _read(here / FILE_NAME, FILE_NAME, _is_ours)):
+        return local
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
+    usual = Path(home, "taskdeck", FILE_NAME)
+    return _read(usual, str(usual), lambda text: True)
+
+
+def _read_named(name: str, text: str, environ: Mapping[str, str], here: Path | None) -> _Source:
+    try:
+        found = _absolute(text, environ, here)
+    except Wrong as wrong:
+        raise ConfigError([Problem(text, None, name, wrong.what, wrong.remedy)]) from None
+    source = _read(found, text, lambda text: True)
+    if source is None:
+        remedy = f"create it, or correct {name}"
+        raise ConfigError([Problem(text, None, "", f"there is no such file (named by {name})", remedy)])
+    return source
+
+
+def _is_ours(text: str) -> bool:
+    """Whether a `config.toml` found in the current directory is ours; another program's is left alone."""
+    return any(found.key[0] == "taskdeck" for found in key_lines(text))
+
+
+def _read(path: Path, shown_as: str, wanted: Callable[[str], bool]) -> _Source | None:
+    """The file's values; None where there is none or it isn't wanted, ConfigError where it can't be read."""
+
+    def fail(line: int | None, key: str, what: str, remedy: str) -> ConfigError:
+        return ConfigError([Problem(shown_as, line, key, what, remedy)])
+
+    try:
+        raw = _bytes_of(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise fail(None, "", f"it can't be read: {error.strerror}", "make it a readable file") from None
+    if len(raw) > LARGEST_FILE:
+        raise fail(None, "", f"it is larger than {LARGEST_FILE >> 20} MiB", "is it the right file?")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise fail(line, "", "a byte here is not UTF-8", "save the file as UTF-8") from None
+    if not wanted(text):
+        return None
+    lines = key_lines(text)
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise fail(*_syntax_problem(text, lines, error)) from None
+    return _Source(shown_as, Path(os.path.abspath(path)), data, lines)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """At most one byte more than the limit; a pipe or socket is refused, for it could block for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+        raise OSError(0, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+    with open(path, "rb") as file:
+        return file.read(LARGEST_FILE + 1)
+
+
+def _syntax_problem(text: str, lines: list[KeyLine], error: Exception) -> tuple[int | None, str, str, str]:
+    """Line, key, what and remedy of a text that is no TOML; the line may hold a secret and isn't repeated."""
+    if isinstance(error, RecursionError):
+        return None, "", "it is nested too deeply", "write it flat"
+    found = re.search(r"\(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+    what = str(error)[: found.start()].strip() if found else "a value is out of range"
+    line = int(found[1]) if found and found[1] else text.count("\n") + 1 if found else None
+    twice = defined_twice(lines)
+    if twice and line and twice[1].line <= line and re.match(r"Cannot (overwrite|declare|mutate)", what):
+        first, second = twice
+        key = ".".join(second.key)
+        return second.line, key, f"defined twice, first on line {first.line}", "remove one of the two"
+    place = f", column {found[2]}" if found and found[2] else ""
+    what = re.sub(r"['\"].*", "", what).strip(" (:") or "it is not valid"
+    return line, "", f"this is not TOML: {what}{place}", 'texts stand in quotes: key = "text"'
+
+
+def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: PurePath | None) -> Any:
+    """The value in force: paths absolute, and what they name of the right kind."""
+    if key == ("taskdeck", "db"):
+        return _database(_absolute(value, environ, base))
+    if key == ("taskdeck", "logs"):
+        return _directory(_absolute(value, environ, base))
+    if key == ("taskdeck", "handlers"):
+        return tuple(_handler(item, environ, base) for item in value)
+    return value
+
+
+def _absolute(text: str, environ: Mapping[str, str], base: PurePath | None) -> Path:
+    """`text` with `~` and `$VAR` replaced, absolute; `..` is taken out textually, symbolic links are kept."""
+    expanded = _expanded(text, environ)
+    if not os.path.isabs(expanded) and base is None:
+        raise Wrong("a relative path, but the current directory is gone", "write an absolute path")
+    return Path(os.path.abspath(os.path.join(base or "/", expanded)))
+
+
+def _expanded(text: str, environ: Mapping[str, str]) -> str:
+    if text == "~" or text.startswith("~/"):
+        text = _home(environ) + text[1:]
+    elif text.startswith("~"):
+        text = os.path.expanduser(text)
+        if text.startswith("~"):
+            raise Wrong(f"there is no user {shown(text.partition('/')[0][1:])}", "write the whole path")
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name not in environ:
+            raise Wrong(f"the variable ${name} is not set", "set it, or write the path without it")
+        return environ[name]
+
+    return re.sub(r"\$(?:(\w+)|\{(\w+)\})", value, text, flags=re.ASCII)
+
+
+def _database(path: Path) -> Path:
+    if path.name == ":memory:":
+        raise Wrong("the database must be a file", 'write a path such as "~/data/taskdeck.db"')
+    if path.is_dir():
+        raise Wrong(f"{path} is a directory", "name a file in it, such as taskdeck.db")
+    return Path(os.path.realpath(path))
+
+
+def _directory(path: Path) -> Path:
+    if path.exists() and not path.is_dir():
+        raise Wrong(
+            f"{path} is not a directory", "name a directory; each attempt has a file of its own in it"
+        )
+    return path
+
+
+def _handler(item: str, environ: Mapping[str, str], base: PurePath | None) -> str:
+    if not is_file_handler(item):
+        return item
+    found = _absolute(item, environ, base)
+    if not found.is_file():
+        raise Wrong(f"there is no file {found}", "create it, or correct the path (relative to this file)")
+    return str(found)

@@ -1,0 +1,235 @@
+"""What one setting may be: a check turns a raw value of TOML or the environment into the one the engine uses.
+
+A check raises `Wrong` with what was expected and what to do. It never repeats a value that might be a secret,
+knows nothing of files or tables, and does no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from .timing import format_duration, parse_duration
+
+TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:[/~].*", re.ASCII)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class Wrong(Exception):
+    """The value is not what the setting takes: `what` is wrong with it, and the `remedy`."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+
+def shown(value: Any) -> str:
+    """A wrong value as it is quoted in a message: TOML-like, one line, short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and abs(value) >= 10**18:
+        return "a number out of range"
+    text = "".join(c if c.isprintable() else "?" for c in str(value)[:60])
+    text += "…" if len(str(value)) > 60 else ""
+    return f'"{text}"' if isinstance(value, str) else text
+
+
+class Check:
+    """One setting's rule. `read` takes a raw value; `from_text` makes one of a variable's text."""
+
+    def read(self, raw: Any) -> Any:
+        raise NotImplementedError
+
+    def from_text(self, text: str) -> Any:
+        return text
+
+
+class Whole(Check):
+    """An integer between two bounds."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    def read(self, raw: Any) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int) or not self.low <= raw <= self.high:
+            raise Wrong(
+                f"expected an integer {self.low}..{self.high}, got {shown(raw)}",
+                f"write for example {self.low}",
+            )
+        return raw
+
+    def from_text(self, text: str) -> Any:
+        return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+
+
+class Duration(Check):
+    """Seconds, written as a text with units or as a number."""
+
+    def __init__(self, low: float = 0.0, high: float = 365 * 86400.0) -> None:
+        self.low, self.high = low, high
+
+    def read(self, raw: Any) -> float:
+        try:
+            seconds = parse_duration(raw)
+        except ValueError:
+            seconds = None
+        if seconds is None or not self.low <= seconds <= self.high:
+            bounds = f"{format_duration(self.low)}..{format_duration(self.high)}"
+            raise Wrong(
+                f"expected a duration {bounds}, got {shown(raw)}",
+                'write "30s", "1h30m", "250ms" or a number of seconds',
+            )
+        return seconds
+
+
+class Choice(Check):
+    """One of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def read(self, raw: Any) -> str:
+        if raw not in self.words:
+            raise Wrong(
+                f"expected one of {', '.join(self.words)}, got {shown(raw)}",
+                f'write for example "{self.words[0]}"',
+            )
+        return raw
+
+
+class PathText(Check):
+    """A path; it is made absolute by whoever knows what it is relative to."""
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str) or not raw.strip():
+            raise Wrong(
+                f"expected a path, got {shown(raw)}", 'write a path in quotes, such as "~/data/taskdeck.db"'
+            )
+        if "\0" in raw:
+            raise Wrong("a path can't hold a NUL character", "remove it")
+        return raw
+
+
+class Texts(Check):
+    """A list of texts. In the environment: separated by commas, or a TOML list."""
+
+    example = '["a", "b"]'
+
+    def read(self, raw: Any) -> tuple[str, ...]:
+        if not isinstance(raw, list):
+            raise Wrong(f"expected a list of texts, got {self.quote(raw)}", f"write {self.example}")
+        return tuple(self.read_one(item) for item in raw)
+
+    def read_one(self, item: Any) -> str:
+        if not isinstance(item, str) or not item.strip():
+            raise Wrong(
+                f"expected a list of texts, one of them is {self.quote(item)}", f"write {self.example}"
+            )
+        return item
+
+    def quote(self, value: Any) -> str:
+        return shown(value)
+
+    def from_text(self, text: str) -> Any:
+        if text.lstrip().startswith("["):
+            return _toml_value(text)
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+
+class VariableNames(Texts):
+    """Names of environment variables."""
+
+    example = '["PATH", "HOME"]'
+
+    def read_one(self, item: Any) -> str:
+        if not isinstance(item, str) or not _VARIABLE_NAME.fullmatch(item):
+            raise Wrong(
+                f"expected names of environment variables, one of them is {shown(item)}",
+                f"write {self.example}",
+            )
+        return item
+
+
+class Handlers(Texts):
+    """Python files or importable modules that declare task types."""
+
+    example = '["tasks.py", "package.module"]'
+
+    def read_one(self, item: Any) -> str:
+        item = super().read_one(item)
+        if "\0" in item or not (
+            is_file_handler(item) or all(part.isidentifier() for part in item.split("."))
+        ):
+            raise Wrong(
+                f"expected a .py file or an importable module, got {shown(item)}", f"write {self.example}"
+            )
+        return item
+
+
+def is_file_handler(text: str) -> bool:
+    """Whether an entry of `handlers` names a file, not a module."""
+    return text.endswith(".py") or "/" in text
+
+
+class References(Texts):
+    """Secrets by reference. A literal is refused and never repeated, here or in any message."""
+
+    example = '["env:API_TOKEN", "file:/run/secrets/token"]'
+
+    def read_one(self, item: Any) -> str:
+        if not isinstance(item, str) or not _REFERENCE.fullmatch(item):
+            raise Wrong("expected references to secrets, one of them is a literal", f"write {self.example}")
+        return item
+
+    def quote(self, value: Any) -> str:
+        return "a literal"
+
+
+class ExitCodes(Check):
+    """A table of exit codes to failure classes."""
+
+    classes = ("retryable", "delayed", "fatal", "success")
+
+    def read(self, raw: Any) -> dict[int, str]:
+        if not isinstance(raw, dict):
+            raise Wrong(f"expected a table of exit codes, got {shown(raw)}", 'write { 75 = "retryable" }')
+        return {self._code(code): self._class(code, word) for code, word in raw.items()}
+
+    def from_text(self, text: str) -> Any:
+        return _toml_value(text)
+
+    def _code(self, code: str) -> int:
+        if not re.fullmatch(r"0|[1-9][0-9]{0,2}", code) or int(code) > 255:
+            raise Wrong(f"expected an exit code 0..255, got {shown(code)}", 'write { 75 = "retryable" }')
+        return int(code)
+
+    def _class(self, code: str, word: Any) -> str:
+        if word not in self.classes:
+            expected = ", ".join(self.classes)
+            raise Wrong(
+                f"exit code {code}: expected one of {expected}, got {shown(word)}",
+                'write for example "fatal"',
+            )
+        return word
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` was most likely meant to be."""
+    import difflib  # costs milliseconds and is needed for mistakes only
+
+    by_lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None

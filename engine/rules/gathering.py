@@ -1,0 +1,178 @@
+"""Settings from several sources laid over each other, with the origin of each value and every mistake.
+
+Later sources win. Nothing is read here: tables and variables come in as values, and what a path means (which
+needs the file system) is asked of the `place` that the caller brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from ..errors import Problem
+from .checks import TYPE_NAME, Wrong, shown
+from .settings import TABLES, checks_of, meant_variable, table_type, unknown_key, unknown_table
+from .timing import format_duration
+from .toml_lines import KeyLine, line_of
+
+Key = tuple[str, ...]
+Place = Callable[[Key, Any, PurePath | None], Any]
+"""Makes the value in force of a key, its checked value, and the directory where relative paths start."""
+
+
+class Origin(NamedTuple):
+    """Where a value was set: a text for people, a problem's place, and where its relative paths start."""
+
+    text: str
+    file: str
+    line: int | None
+    key: str
+    base: PurePath | None
+
+    def problem(self, wrong: Wrong) -> Problem:
+        return Problem(self.file, self.line, self.key, wrong.what, wrong.remedy)
+
+
+class Gathered:
+    """Collects values, their origins and every mistake."""
+
+    def __init__(self, place: Place) -> None:
+        self.problems: list[Problem] = []
+        self.types: set[str] = set()
+        self._place = place
+        self._values: dict[Key, Any] = {}
+        self._origins: dict[Key, Origin] = {}
+        self._broken: set[Key] = set()
+
+    def file(self, name: str, base: PurePath, data: Mapping[str, Any], lines: list[KeyLine]) -> None:
+        """Take every key of a file that stands in `base`, or note what is wrong with it."""
+        file = name
+
+        def origin(*key: str) -> Origin:
+            line = line_of(lines, key)
+            return Origin(f"{file}:{line}", file, line, ".".join(key), base)
+
+        for name, table in data.items():
+            if name not in TABLES and name != "types":
+                self._wrong((name,), origin(name), unknown_table(name, isinstance(table, dict)))
+            elif not isinstance(table, dict):
+                wrong = Wrong(f"expected a table, got {shown(table)}", f"write [{name}] on a line of its own")
+                self._wrong((name,), origin(name), wrong)
+            elif name == "types":
+                self._types_table(table, origin)
+            else:
+                self._table((name,), table, origin)
+
+    def _types_table(self, table: dict[str, Any], origin: Callable[..., Origin]) -> None:
+        for name, settings in table.items():
+            if not isinstance(settings, dict):
+                wrong = Wrong(
+                    f"expected a table, got {shown(settings)}", "write [types.NAME] with its keys below"
+                )
+                self._wrong(("types", name), origin("types", name), wrong)
+            elif not TYPE_NAME.fullmatch(name):
+                remedy = "a type's name has 1 to 64 of A-Z a-z 0-9 _ . : -"
+                self._wrong(
+                    ("types", name), origin("types", name), Wrong("this can't be the name of a type", remedy)
+                )
+            else:
+                self.types.add(name)
+                self._table(("types", name), settings, origin)
+
+    def _table(self, path: Key, table: dict[str, Any], origin: Callable[..., Origin]) -> None:
+        for key, raw in table.items():
+            self.put((*path, key), raw, origin(*path, key))
+
+    def variables(self, environ: Mapping[str, str], base: PurePath | None) -> None:
+        """Take the `TASKDECK_TABLE__KEY` variables; a name that looks like one but isn't is a mistake."""
+        for name in sorted(environ):
+            # TASKDECK_RESOURCE_<POOL> tells a command what it leased: a pool's name may hold anything
+            if name.startswith("TASKDECK_") and not name.startswith("TASKDECK_RESOURCE_"):
+                origin = Origin(f"environment {name}", "environment", None, name, base)
+                self._variable(name.removeprefix("TASKDECK_"), environ[name], origin)
+
+    def _variable(self, name: str, text: str, origin: Origin) -> None:
+        table, double, key = name.partition("__")
+        table = table.lower()
+        path = self._type_path(key) if table == "types" else (table, key.lower())
+        if not double:
+            if meant := meant_variable(name):
+                self._wrong((name,), origin, Wrong("unknown variable", f"did you mean {meant}?"))
+        elif table not in TABLES and table != "types":
+            self._wrong((name,), origin, unknown_table(table, True))
+        elif path is None:
+            self._wrong(
+                (name,), origin, Wrong("this names no key of a type", "write TASKDECK_TYPES__NAME__KEY")
+            )
+        else:
+            check = checks_of(table_type(path)).get(path[-1])
+            self.put(path, check.from_text(text) if check else text, origin)
+
+    def _type_path(self, rest: str) -> Key | None:
+        """`FETCH__TIMEOUT` → the declared type of that name in whatever case, else the lower-case one."""
+        name, double, key = rest.rpartition("__")
+        if not double or not TYPE_NAME.fullmatch(name):
+            return None
+        declared = {known.lower(): known for known in self.types}
+        name = (
+            name
+            if name in self.types
+            else declared.get(name.lower(), name.lower() if name.isupper() else name)
+        )
+        self.types.add(name)
+        return "types", name, key.lower()
+
+    def put(self, path: Key, raw: Any, origin: Origin) -> None:
+        """Check one value and keep it, or note what is wrong."""
+        check = checks_of(table_type(path)).get(path[-1])
+        try:
+            if check is None:
+                raise unknown_key(path)
+            self._values[path] = self._place(path, check.read(raw), origin.base)
+            self._origins[path] = origin
+        except Wrong as wrong:
+            self._wrong(path, origin, wrong)
+
+    def _wrong(self, path: Key, origin: Origin, wrong: Wrong) -> None:
+        self._broken.add(path)
+        self.problems.append(origin.problem(wrong))
+
+    def relations(self) -> None:
+        """Check the values that bound each other, where each is right in itself."""
+        self._less(("engine", "heartbeat"), ("engine", "suspect_after"), strict=True)
+        self._less(("engine", "suspect_after"), ("engine", "lease"), strict=True)
+        self._less(("retry", "base"), ("retry", "max_delay"))
+        for name in sorted(self.types):
+            own = {key: ("types", name, key) for key in ("base", "max_delay")}
+            used = [path if path in self._values else ("retry", key) for key, path in own.items()]
+            if used != [("retry", "base"), ("retry", "max_delay")]:
+                self._less(*used)
+
+    def _less(self, small: Key, large: Key, *, strict: bool = False) -> None:
+        low, high = self._effective(small), self._effective(large)
+        if self._broken & {small, large} or low < high or (low == high and not strict):
+            return
+        at = small if small in self._origins else large
+        other = large if at == small else small
+        bound = (
+            ("less than" if strict else "at most") if at == small else ("more than" if strict else "at least")
+        )
+        told = self._origins[other].text if other in self._origins else "default"
+        what = f"must be {bound} {'.'.join(other)} ({format_duration(self._effective(other))}, {told})"
+        self._wrong(
+            at,
+            self._origins[at],
+            Wrong(f"{what}, got {format_duration(self._effective(at))}", "change one of them"),
+        )
+
+    def _effective(self, path: Key) -> float:
+        return self._values[path] if path in self._values else getattr(TABLES[path[0]](), path[-1])
+
+    def values(self, *table: str) -> dict[str, Any]:
+        """The keys that were set in this table; what is missing keeps its default."""
+        return {path[-1]: value for path, value in self._values.items() if path[:-1] == table}
+
+    def sources(self) -> dict[str, str]:
+        """Where each key that was set came from, by its dotted name."""
+        return {".".join(path): origin.text for path, origin in self._origins.items()}

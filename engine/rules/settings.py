@@ -1,0 +1,158 @@
+"""The settings there are: tables, keys, their checks and defaults, and what a mistaken name was meant to be.
+
+Declarations only: nothing is read here, and no value is made absolute or put together with another.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, get_type_hints
+
+from msgspec import Struct
+
+from .checks import (
+    Check,
+    Choice,
+    Duration,
+    ExitCodes,
+    Handlers,
+    PathText,
+    References,
+    Texts,
+    VariableNames,
+    Whole,
+    Wrong,
+    nearest,
+)
+
+ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
+"""The variables that a command is given where the configuration names no others."""
+
+
+class TaskdeckSettings(Struct, frozen=True):
+    """`[taskdeck]`: where things are. After loading, paths are absolute and never None."""
+
+    db: Annotated[Path | None, PathText()] = None
+    handlers: Annotated[tuple[str, ...], Handlers()] = ()
+    logs: Annotated[Path | None, PathText()] = None
+
+
+class EngineSettings(Struct, frozen=True):
+    """`[engine]`: workers, leases and how things end. Durations in seconds."""
+
+    workers: Annotated[int, Whole(1, 64)] = 2
+    slots: Annotated[int, Whole(1, 4096)] = 64
+    max_running: Annotated[int, Whole(1, 262144)] = 128
+    lease: Annotated[float, Duration(1)] = 300.0
+    heartbeat: Annotated[float, Duration(0.05)] = 30.0
+    suspect_after: Annotated[float, Duration(0.1)] = 90.0
+    stop_grace: Annotated[float, Duration()] = 10.0
+    cancel_grace: Annotated[float, Duration()] = 10.0
+    max_losses: Annotated[int, Whole(1, 1000)] = 3
+    age_after: Annotated[float, Duration()] = 600.0
+    keep_checkpoints: Annotated[int, Whole(1, 1000)] = 3
+    output_drain: Annotated[float, Duration(0, 3600)] = 2.0
+    start_timeout: Annotated[float, Duration(0.1, 3600)] = 30.0
+
+
+class RetrySettings(Struct, frozen=True):
+    """`[retry]`: the waits between attempts, in seconds, and their bounds."""
+
+    base: Annotated[float, Duration()] = 30.0
+    max_delay: Annotated[float, Duration()] = 3600.0
+    max_retry: Annotated[int, Whole(0, 10000)] = 5
+    max_delays: Annotated[int, Whole(0, 1000000)] = 100
+
+
+class LogSettings(Struct, frozen=True):
+    """`[logs]`: an attempt's output keeps `attempt_files` files of at most `attempt_bytes` bytes each."""
+
+    attempt_bytes: Annotated[int, Whole(4096, 10**12)] = 50_000_000
+    attempt_files: Annotated[int, Whole(2, 1000)] = 10
+    level: Annotated[str, Choice("debug", "info", "warning", "error")] = "info"
+
+
+class ShellSettings(Struct, frozen=True):
+    """`[shell]`: what commands are given, and how many run at once (None: no bound of their own)."""
+
+    environment: Annotated[tuple[str, ...], VariableNames()] = ENVIRONMENT
+    concurrency: Annotated[int | None, Whole(1, 262144)] = None
+
+
+class SecretSettings(Struct, frozen=True):
+    """`[secrets]`: references to values that are masked everywhere, further key names that mean a secret."""
+
+    values: Annotated[tuple[str, ...], References()] = ()
+    names: Annotated[tuple[str, ...], Texts()] = ()
+
+
+class TypeSettings(Struct, frozen=True):
+    """`[types.NAME]`: what differs for one task type; None = as everywhere."""
+
+    concurrency: Annotated[int | None, Whole(1, 262144)] = None
+    timeout: Annotated[float | None, Duration(0.001)] = None
+    max_retry: Annotated[int | None, Whole(0, 10000)] = None
+    base: Annotated[float | None, Duration()] = None
+    max_delay: Annotated[float | None, Duration()] = None
+    on_lost: Annotated[str | None, Choice("rerun", "review")] = None
+    on_exhausted: Annotated[str, Choice("review", "dead")] = "review"
+    exit_codes: Annotated[dict[int, str], ExitCodes()] = {}
+
+
+TABLES: dict[str, type[Struct]] = {
+    "taskdeck": TaskdeckSettings,
+    "engine": EngineSettings,
+    "retry": RetrySettings,
+    "logs": LogSettings,
+    "shell": ShellSettings,
+    "secrets": SecretSettings,
+}
+
+
+@cache
+def checks_of(table: type[Struct]) -> dict[str, Check]:
+    return {key: hint.__metadata__[0] for key, hint in get_type_hints(table, include_extras=True).items()}
+
+
+def table_type(path: tuple[str, ...]) -> type[Struct]:
+    return TypeSettings if path[0] == "types" else TABLES[path[0]]
+
+
+def _homes(key: str) -> list[str]:
+    """The tables that have this key."""
+    tables = [name for name, table in TABLES.items() if key in checks_of(table)]
+    return tables + (["types.NAME"] if key in checks_of(TypeSettings) else [])
+
+
+def _every_key() -> set[str]:
+    return {key for table in (*TABLES.values(), TypeSettings) for key in checks_of(table)}
+
+
+def unknown_key(path: tuple[str, ...]) -> Wrong:
+    key, known = path[-1], checks_of(table_type(path))
+    if homes := _homes(key):
+        return Wrong(f"unknown key in [{'.'.join(path[:-1])}]", f"it belongs in [{'] or ['.join(homes)}]")
+    if meant := nearest(key, known):
+        return Wrong("unknown key", f'did you mean "{meant}"?')
+    if meant := nearest(key, _every_key()):
+        return Wrong("unknown key", f'did you mean "{meant}" in [{"] or [".join(_homes(meant))}]?')
+    return Wrong("unknown key", f"known here: {', '.join(known)}")
+
+
+def unknown_table(name: str, is_table: bool) -> Wrong:
+    tables = [*TABLES, "types"]
+    if not is_table and (homes := _homes(name)):
+        return Wrong("this key stands in no table", f"it belongs in [{'] or ['.join(homes)}]")
+    if meant := nearest(name, tables):
+        return Wrong("unknown table" if is_table else "unknown key", f"did you mean [{meant}]?")
+    if not is_table and (meant := nearest(name, _every_key())):
+        return Wrong("unknown key", f'did you mean "{meant}" in [{"] or [".join(_homes(meant))}]?')
+    return Wrong("unknown table" if is_table else "unknown key", f"known tables: {', '.join(tables)}")
+
+
+def meant_variable(rest: str) -> str | None:
+    """The variable that `ENGINE_WORKERS` was meant to be."""
+    table, _, key = rest.lower().partition("_")
+    known = table in TABLES and key in checks_of(TABLES[table])
+    return f"TASKDECK_{table.upper()}__{key.upper()}" if known else None
