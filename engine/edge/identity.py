@@ -1,7 +1,7 @@
 """Exact process identity on this host: a pid alone may name another process a moment later.
 
-Owns the reading of /proc/<pid>/stat and every signal sent by identity. Linux only: without pidfds (5.3+) the
-import says so. Must not decide who deserves a signal.
+Owns the reading of /proc/<pid>/stat and every signal sent by identity. Linux only: without pidfds (5.3+)
+the import says so. Must not decide who deserves a signal.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _ends_within(identity: Identity, seconds: float) -> bool:
 
 
 def wait_readable(fd: int, seconds: float | None) -> bool:
-    """Block until the descriptor can be read (a pidfd: its process died), at most `seconds` (None = no limit)."""
+    """Block until the descriptor can be read (a pidfd: its process died), `seconds` at most (None = ever)."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(None if seconds is None else max(0.0, seconds) * 1000))

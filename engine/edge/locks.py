@@ -1,8 +1,8 @@
 """The lock that makes one process the only writer of a database.
 
-Owns `<db>.lock`. The held file lock decides, never the number written inside: a stale file means nothing and
-kill -9 frees it. The file is never removed, since a lock on a removed file guards nothing. Must not open the
-database.
+Owns `<db>.lock`. The held file lock decides, never the number written inside: a stale file means nothing
+and kill -9 frees it. The file is never removed, since a lock on a removed file guards nothing. Must not
+open the database.
 
 Two kernel locks lie on one descriptor: `flock` excludes; an open-file-description lock can be asked about
 without being taken, so that a reader never stands in the way of a starting engine.

@@ -1,0 +1,228 @@
+"""The listening end of links, and links in a loop.
+
+Owns the socket file while it listens. Never waits for one peer at the cost of another, and bounds what each
+may make us keep. Must not know what a message says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from ..errors import NotPermitted
+from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
+from .paths import check_private_directory, make_private_directory
+from .sockets import Peer, address, check_user, peer_of, remove_stale
+
+HIGH_WATER = 2**20
+"""Above this many unsent bytes `drain` waits."""
+MAX_UNSENT = 64 * 2**20
+"""Above this the peer is taken as deaf and the link is cut, so that it can't fill our memory."""
+MAX_UNREAD = 32 * 2**20
+"""Above this we stop reading until our own side has caught up."""
+OVERHEAD = 64
+"""What a waiting message costs beside its bytes, roughly."""
+
+
+class AsyncLink(asyncio.Protocol):
+    """A link in a loop. What one pass of the loop sends leaves in one write; one coroutine may receive."""
+
+    def __init__(self, on_made: Callable[[AsyncLink], None] | None = None) -> None:
+        self._on_made = on_made
+        self._loop = asyncio.get_running_loop()
+        self._cutter = Cutter()
+        self._inbox: deque[bytes] = deque()
+        self._outbox: list[bytes] = []
+        self._unread = self._unsent = 0
+        self._arrived = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._error: BadFrame | None = None
+        self._transport: asyncio.Transport
+
+    @property
+    def closed(self) -> bool:
+        """Has it ended, from either side?"""
+        return self._ended.is_set() or self._transport.is_closing()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for the peer to take them."""
+        return self._unsent + self._transport.get_write_buffer_size()
+
+    def send(self, body: bytes) -> None:
+        """Queue one message; never waits. `LinkError` when the link has ended or the peer stopped taking."""
+        data = frame(body)
+        if self.closed:
+            raise self._error or LinkLost("the message was not sent", "the link is closed")
+        if self.unsent + len(data) > MAX_UNSENT:
+            self._transport.abort()
+            raise LinkLost("the message was not sent", f"the peer left {self.unsent} bytes untaken")
+        if not self._outbox:
+            self._loop.call_soon(self._flush)
+        self._outbox.append(data)
+        self._unsent += len(data)
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough to go on sending, or the link has ended."""
+        self._flush()
+        await self._writable.wait()
+
+    async def receive(self) -> bytes | None:
+        """The next message; None = the link ended; `BadFrame` once where the peer broke it."""
+        while not self._inbox:
+            if self._ended.is_set():
+                error, self._error = self._error, None
+                if error:
+                    raise error
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        body = self._inbox.popleft()
+        self._unread -= len(body) + OVERHEAD
+        if self._unread <= MAX_UNREAD // 2 and not self.closed:
+            self._transport.resume_reading()
+        return body
+
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        return peer_of(self._transport.get_extra_info("socket"))
+
+    def close(self) -> None:
+        """Send what is queued, then end; returns at once."""
+        self._flush()
+        self._transport.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until the last byte is out and the link has ended."""
+        await self._ended.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._writable.set()
+        if self._on_made:
+            self._on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._cutter.feed(data):
+                self._inbox.append(body)
+                self._unread += len(body) + OVERHEAD
+        except BadFrame as error:
+            self._error = error
+            self._transport.abort()
+        self._arrived.set()
+        if self._unread > MAX_UNREAD:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        self._flush()  # the transport closes after this: let it take the last answers with it
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
+        self._arrived.set()
+        self._writable.set()
+
+    def _flush(self) -> None:
+        data, self._outbox, self._unsent = self._outbox, [], 0
+        if data and not self.closed:
+            self._transport.write(b"".join(data))
+
+
+Handler = Callable[[AsyncLink], Awaitable[None] | None]
+
+
+class Server:
+    """The listening end. Made by `serve`."""
+
+    def __init__(self, path: Path, on_connect: Handler, uid: int) -> None:
+        self.path = path
+        self.links: set[AsyncLink] = set()
+        self._on_connect = on_connect
+        self._uid = uid
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server
+        self._file: os.stat_result
+
+    async def close(self) -> None:
+        """Listen no more, send what is queued, end all links, remove the socket if it is still ours."""
+        self._listener.close()
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.lstat(self.path), self._file):
+                self.path.unlink()
+        for link in self.links:
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._file = os.lstat(self.path)
+        self._listener = await loop.create_unix_server(
+            lambda: AsyncLink(self._welcome), sock=sock, backlog=1024
+        )
+
+    def _welcome(self, link: AsyncLink) -> None:
+        try:
+            check_user(link.peer(), self._uid)
+        except (NotPermitted, OSError):
+            link._transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(link))
+        self.links.add(link)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, link: AsyncLink) -> None:
+        try:
+            served = self._on_connect(link)
+            if served is not None:
+                await served
+                link.close()
+            await link.wait_closed()
+        except LinkError:
+            pass  # this peer's fault or fate: the others are served on
+        except Exception as error:  # a handler ends here: its mistake must not vanish
+            report = {"message": "a link's handler failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(report)
+        finally:
+            link.close()
+            self.links.discard(link)
+
+
+async def serve(path: str | os.PathLike[str], on_connect: Handler, *, uid: int | None = None) -> Server:
+    """Listen at `path` and give each link of user `uid` (None = ours) to `on_connect`; others are cut.
+
+    The socket is 0600, in a directory that is ours alone. If `on_connect` is a coroutine function, its link
+    is closed when it ends; its errors reach the loop's exception handler. `AlreadyRunning` where somebody
+    answers already.
+    """
+    path = Path(path)
+    name = address(path)
+    make_private_directory(path.parent)
+    check_private_directory(path.parent)
+    remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    server = Server(path, on_connect, os.getuid() if uid is None else uid)
+    try:
+        sock.bind(name)
+        os.chmod(path, 0o600)  # before `listen`, so that nobody can have connected under another mode
+        await server._listen(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return server
