@@ -27,3 +27,17 @@ def newest_first(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
     return tx.rows(
         "SELECT seq, version, stage, data, created_at FROM checkpoint WHERE task_id = ? ORDER BY seq DESC", task_id
     )
+
+
+def latest_valid(tx: Transaction, task_id: int, version: int) -> tuple[int, str]:
+    """The newest checkpoint that this version of the handler can read: (seq, JSON text), or (0, "{}")."""
+    for row in newest_first(tx, task_id):
+        if is_valid(row["data"], row["version"], version):
+            return row["seq"], row["data"]
+    return 0, "{}"
+
+
+def last_seq(tx: Transaction, task_id: int) -> int:
+    """The number of the newest checkpoint of a task, 0 for none."""
+    row = tx.connection.execute("SELECT max(seq) FROM checkpoint WHERE task_id = ?", (task_id,)).fetchone()
+    return row[0] or 0

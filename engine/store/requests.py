@@ -4,53 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
+from peewee import fn
+
 from .database import Transaction
+from .tables import Request
 
 
 def add(tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = "") -> int:
     """Record an open request. `not_before` is UTC text, now by default. Returns its id."""
-    cursor = tx.connection.execute(
-        "INSERT INTO request(verb, task_id, args, actor, created_at, not_before) VALUES (?,?,?,?,?,?)",
-        (verb, task_id, args, actor, tx.now, not_before or tx.now),
-    )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    return Request.insert(
+        verb=verb, task_id=task_id, args=args, actor=actor, created_at=tx.now, not_before=not_before or tx.now
+    ).execute(tx.db)
 
 
 def close(tx: Transaction, request_id: int, outcome: str) -> None:
     """Close a request with what became of it."""
-    tx.connection.execute(
-        "UPDATE request SET done_at = ?, outcome = ? WHERE id = ? AND done_at IS NULL", (tx.now, outcome, request_id)
-    )
+    _close(tx, outcome, Request.id == request_id)
 
 
 def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
     """Close what is still open for a task."""
-    tx.connection.execute(
-        "UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL", (tx.now, outcome, task_id)
-    )
+    _close(tx, outcome, Request.task_id == task_id)
+
+
+def _close(tx: Transaction, outcome: str, which: Any) -> None:
+    Request.update(done_at=tx.now, outcome=outcome).where(which, Request.done_at.is_null()).execute(tx.db)
 
 
 def actor_of(tx: Transaction, task_id: int, verb: str) -> str | None:
     """Who asked for `verb` on this task last, if that is still open."""
-    row = tx.connection.execute(
-        "SELECT actor FROM request WHERE task_id = ? AND verb = ? AND done_at IS NULL ORDER BY id DESC LIMIT 1",
-        (task_id, verb),
-    ).fetchone()
+    query = Request.select(Request.actor).where(
+        Request.task_id == task_id, Request.verb == verb, Request.done_at.is_null()
+    )
+    row = next(iter(query.order_by(Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
     return row[0] if row else None
 
 
 def due(tx: Transaction) -> list[dict[str, Any]]:
-    """Open requests whose time has come and that wait for nobody else: those that were dated ahead (undo)."""
-    return tx.rows(
-        "SELECT id, verb, task_id, args, actor FROM request WHERE done_at IS NULL AND not_before <= ?"
-        " AND not_before > created_at ORDER BY id",
-        tx.now,
+    """Open requests that were dated ahead (undo) and whose time has come."""
+    query = Request.select(Request.id, Request.verb, Request.task_id, Request.args, Request.actor).where(
+        Request.done_at.is_null(), Request.not_before <= tx.now, Request.not_before > Request.created_at
     )
+    return list(query.order_by(Request.id).dicts().execute(tx.db))
 
 
 def next_dated(tx: Transaction) -> str | None:
     """When the next request that is dated ahead comes due (UTC text)."""
-    return tx.connection.execute(
-        "SELECT min(not_before) FROM request WHERE done_at IS NULL AND not_before > ?", (tx.now,)
-    ).fetchone()[0]
+    query = Request.select(fn.min(Request.not_before)).where(Request.done_at.is_null(), Request.not_before > tx.now)
+    return next(iter(query.tuples().execute(tx.db)))[0]

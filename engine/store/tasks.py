@@ -6,13 +6,14 @@ the state (and fence) that the caller saw, and adds the one event of the change 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import IllegalTransition, NotFound, StaleLease
-from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, PENDING, RUNNING, SUCCESS, TaskState, check
+from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
+from .checkpoints import last_seq
 from .database import Transaction
 
 ENGINE = "engine"
@@ -123,10 +124,11 @@ def transition(
     message: str = "",
     payload: Mapping[str, Any] | None = None,
     columns: Mapping[str, Any] | None = None,
+    ours: bool = False,
 ) -> None:
     """Change the state of `task` (its row as the caller saw it: id, state, fence), with the event, in this transaction.
 
-    `columns` are further columns to set. Raises `IllegalTransition` when the table has no such change, `StaleLease` when
+    `columns` are further columns to set; `ours` says that `message` and `payload` hold no outside text. Raises `IllegalTransition` when the table has no such change, `StaleLease` when
     the row has moved on since the caller saw it.
     """
     task_id, state, fence = task["id"], task["state"], task["fence"]
@@ -155,7 +157,7 @@ def transition(
             "fence": more.get("fence", fence),
             **(payload or {}),
         },
-        ours=not message and not payload,
+        ours=ours or not (message or payload),
     )
     if to in (SUCCESS, FAILED, DEAD, CANCELLED):
         _finished(tx, task, to, reason, actor)
@@ -223,40 +225,31 @@ def running_by_type(tx: Transaction) -> dict[str, int]:
     return dict(tx.connection.execute(sql).fetchall())
 
 
-def claim(tx: Transaction, claims: Sequence[Claim], lease: float) -> list[dict[str, Any]]:
-    """Make each task RUNNING on its worker under a fence of its own; the caller has checked caps. Returns the new rows."""
-    fences = tx.next_fences(len(claims))
-    claimed = []
-    for wish, fence in zip(claims, fences, strict=True):
-        task = get(tx, wish.task_id)
-        columns = {
-            "attempt": task["attempt"] + 1,
-            "fence": fence,
-            "worker_id": wish.worker_id,
-            "lease_until": add_seconds(tx.now, lease),
-            "lease_until_boot": tx.boot + lease,
-            "boot_id": tx.boot_id,
-            "started_at": task["started_at"] or tx.now,
-            "progress_done": None,
-            "progress_total": None,
-            "progress_note": None,
-        }
-        resumed = tx.row("SELECT seq, stage FROM checkpoint WHERE task_id = ? ORDER BY seq DESC LIMIT 1", wish.task_id)
-        message = f"attempt {columns['attempt']}"
-        if resumed:
-            message += f", resumes at checkpoint {resumed['seq']}"
-        transition(
-            tx,
-            task,
-            RUNNING,
-            "dispatched",
-            actor=ENGINE,
-            message=message,
-            payload={"worker": wish.worker_id, "resumes_at": resumed["seq"] if resumed else 0},
-            columns=columns,
-        )
-        claimed.append({**task, **columns, "state": RUNNING, "resumed_from": resumed["seq"] if resumed else 0})
-    return claimed
+def claim(tx: Transaction, wish: Claim, lease: float) -> dict[str, Any]:
+    """Make the task RUNNING on its worker under a new fence; the caller has checked the caps. Returns the new row.
+
+    Raises `IllegalTransition` when the task is no longer in the state that the caller saw (TF004).
+    """
+    task = get(tx, wish.task_id)
+    if task["state"] is not wish.state:
+        raise IllegalTransition(f"#{wish.task_id} is {task['state']} by now, not {wish.state}")
+    resumes_at = last_seq(tx, wish.task_id)
+    columns = {
+        "attempt": task["attempt"] + 1,
+        "fence": tx.next_fences(1)[0],
+        "worker_id": wish.worker_id,
+        "lease_until": add_seconds(tx.now, lease),
+        "lease_until_boot": tx.boot + lease,
+        "boot_id": tx.boot_id,
+        "started_at": task["started_at"] or tx.now,
+        "progress_done": None,
+        "progress_total": None,
+        "progress_note": None,
+    }
+    message = f"attempt {columns['attempt']}" + (f", resumes at checkpoint {resumes_at}" if resumes_at else "")
+    payload = {"worker": wish.worker_id, "resumes_at": resumes_at}
+    transition(tx, task, RUNNING, "dispatched", actor=ENGINE, message=message, payload=payload, columns=columns, ours=True)
+    return {**task, **columns, "state": RUNNING, "resumed_from": resumes_at}
 
 
 def renew(tx: Transaction, worker_id: int, lease: float) -> int:
@@ -296,6 +289,52 @@ def wait_again(tx: Transaction, task: Mapping[str, Any], to: TaskState, next_run
     return {**NO_LEASE, "next_run_at": next_run_at, "effective_priority": task["priority"]}
 
 
+def family_scope(tx: Transaction, task_id: int) -> str:
+    """The default scope of operations: the task with its retries and clones, named by the oldest ancestor."""
+    sql = (
+        "WITH RECURSIVE up(id, parent_id) AS (SELECT id, parent_id FROM task WHERE id = ? UNION"
+        " SELECT task.id, task.parent_id FROM task JOIN up ON task.id = up.parent_id)"
+        " SELECT min(id) FROM up"
+    )
+    return f"task:{tx.connection.execute(sql, (task_id,)).fetchone()[0]}"
+
+
+def set_wanted(tx: Transaction, task_id: int, wish: str | None) -> None:
+    """What a person wants of an attempt that is alive: cancel, pause, resume, or nothing any more."""
+    tx.connection.execute("UPDATE task SET wanted = ?, updated_at = ? WHERE id = ?", (wish, tx.now, task_id))
+
+
+def wishes(tx: Transaction) -> list[dict[str, Any]]:
+    """The wishes that are still open: id, fence, worker_id, wanted."""
+    return tx.rows("SELECT id, fence, worker_id, wanted FROM task WHERE wanted IS NOT NULL")
+
+
+def drop_suspended(tx: Transaction, task_id: int) -> int:
+    """The suspended attempt of a PAUSED task is gone: nobody holds it any more. Returns the new fence."""
+    fence = tx.next_fences(1)[0]
+    tx.connection.execute(
+        "UPDATE task SET worker_id = NULL, lease_until = NULL, lease_until_boot = NULL, boot_id = NULL, wanted = NULL,"
+        " fence = ?, losses = losses + 1, losses_total = losses_total + 1, updated_at = ?"
+        " WHERE id = ? AND state = 'PAUSED'",
+        (fence, tx.now, task_id),
+    )
+    return fence
+
+
+def note_progress(tx: Transaction, task_id: int, fence: int, done: float | None, total: float | None, note: str) -> None:
+    """How far the attempt is; changes nothing once the task has moved on."""
+    tx.connection.execute(
+        "UPDATE task SET progress_done = ?, progress_total = ?, progress_note = ?, updated_at = ?"
+        " WHERE id = ? AND fence = ? AND worker_id IS NOT NULL",
+        (done, total, note, tx.now, task_id, fence),
+    )
+
+
+def forgive_losses(tx: Transaction, task_id: int) -> None:
+    """The attempt has made durable progress: what was lost before it is no sign of a poisoned task any more."""
+    tx.connection.execute("UPDATE task SET losses = 0 WHERE id = ? AND losses > 0", (task_id,))
+
+
 def unfinished(tx: Transaction, since: str) -> dict[str, int]:
     """What decides how `run --until-idle` ends: open tasks, reviews left, failures since `since` (UTC text)."""
     return {
@@ -309,25 +348,3 @@ def unfinished(tx: Transaction, since: str) -> dict[str, int]:
 def _count(tx: Transaction, condition: str, *args: Any) -> int:
     return tx.connection.execute(f"SELECT count(*) FROM task WHERE {condition}", args).fetchone()[0]
 
-
-__all__ = [
-    "ENGINE",
-    "NO_LEASE",
-    "PENDING",
-    "Claim",
-    "NewTask",
-    "age",
-    "claim",
-    "create",
-    "due",
-    "get",
-    "held",
-    "lanes",
-    "next_due",
-    "of_worker",
-    "renew",
-    "running_by_type",
-    "transition",
-    "unfinished",
-    "wait_again",
-]

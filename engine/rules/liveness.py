@@ -1,0 +1,43 @@
+"""When a silent worker is suspect and when it is lost. Pure; times are seconds of one clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What silence means. Only LOST is acted on: the worker is ended by its identity first."""
+
+    ALIVE = "alive"
+    SUSPECT = "suspect"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What is known of a worker whose process exists. Seconds; `cpu` is its CPU time, `cpu_at_beat` that at the last beat."""
+
+    silent_for: float
+    lease_left: float
+    cpu: float
+    cpu_at_beat: float
+
+
+def judge(signs: Signs, suspect_after: float) -> Verdict:
+    """A process whose CPU time grows is busy, not dead: that counts as a beat (a starved heartbeat thread)."""
+    if signs.silent_for < suspect_after:
+        return Verdict.ALIVE
+    if signs.cpu > signs.cpu_at_beat:
+        return Verdict.ALIVE
+    return Verdict.LOST if signs.lease_left <= 0 else Verdict.SUSPECT
+
+
+def gap(since_last_tick: float, every: float) -> bool:
+    """The engine itself was away (suspend, stopped VM, stall): everyone gets a fresh lease instead of a verdict."""
+    return since_last_tick > 10 * every + 5
+
+
+def restart_delay(quick_deaths: int) -> float:
+    """Seconds to wait before a worker that keeps dying at its start is started again: 0, 0.5, 1, 2 … 30."""
+    return 0.0 if quick_deaths == 0 else min(30.0, 0.25 * 2 ** min(quick_deaths, 10))

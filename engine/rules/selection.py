@@ -1,0 +1,174 @@
+"""Which due tasks start now, on which worker, and why each other one waits.
+
+Pure: the caller gives the candidates in order (effective priority, next_run_at, id; the heads of every lane, so that
+blocked ones never hide ready ones) and the situation. The same function answers the scheduler, `taskdeck why` and the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+COMMAND_TYPE = "shell"
+"""The built-in type of commands; every worker runs it."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A waiting task. `next_run_at` is UTC text of fixed width, compared as text."""
+
+    id: int
+    type: str
+    state: str
+    effective_priority: int
+    next_run_at: str
+    losses: int = 0
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Smaller starts first."""
+        return (self.effective_priority, self.next_run_at, self.id)
+
+
+@dataclass(frozen=True)
+class WorkerRoom:
+    """A worker that takes tasks: how many more fit, how many run, which types it knows (None = all)."""
+
+    id: int
+    free: int
+    running: int = 0
+    types: frozenset[str] | None = None
+    alone: bool = False
+    """It runs a suspect, which must have it for itself."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides at this moment. `caps` are the limits of types that have one; `held` maps scope → who holds it."""
+
+    now: str
+    max_running: int
+    running: Mapping[str, int] = field(default_factory=dict)
+    caps: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    workers: tuple[WorkerRoom, ...] = ()
+    engine: bool = True
+    stopping: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start this task on this worker."""
+
+    candidate: Candidate
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The starts, in order, and for every other candidate the reasons why it waits."""
+
+    starts: tuple[Start, ...]
+    waits: Mapping[int, tuple[str, ...]]
+
+
+class _Taken:
+    """What this choice itself has handed out so far."""
+
+    def __init__(self, situation: Situation) -> None:
+        self.total = sum(situation.running.values())
+        self.by_type = dict(situation.running)
+        self.free = {worker.id: worker.free for worker in situation.workers}
+        self.running = {worker.id: worker.running for worker in situation.workers}
+        self.alone = {worker.id for worker in situation.workers if worker.alone}
+
+    def take(self, candidate: Candidate, worker_id: int) -> None:
+        self.total += 1
+        self.by_type[candidate.type] = self.by_type.get(candidate.type, 0) + 1
+        self.free[worker_id] -= 1
+        self.running[worker_id] += 1
+        if candidate.losses:
+            self.alone.add(worker_id)
+
+
+def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
+    """Go through the candidates in order and start what nothing blocks."""
+    taken = _Taken(situation)
+    starts: list[Start] = []
+    waits: dict[int, tuple[str, ...]] = {}
+    for candidate in sorted(candidates, key=lambda each: each.order):
+        reasons = _blockers(candidate, situation, taken)
+        if reasons:
+            waits[candidate.id] = tuple(reasons)
+            continue
+        worker_id = _worker_for(candidate, situation, taken)
+        if worker_id is None:
+            waits[candidate.id] = (_no_room(candidate, situation, taken),)
+            continue
+        taken.take(candidate, worker_id)
+        starts.append(Start(candidate, worker_id))
+    return Choice(tuple(starts), waits)
+
+
+def explain(candidate: Candidate, situation: Situation, ahead: int = 0) -> tuple[str, ...]:
+    """Why this one waiting task does not run at this moment; `ahead` = due tasks that come before it."""
+    reasons = choose((candidate,), situation).waits.get(candidate.id, ())
+    if reasons:
+        return reasons
+    if ahead:
+        return (f"{ahead} due {'task comes' if ahead == 1 else 'tasks come'} before it",)
+    return ("it is due and starts with the next tick",)
+
+
+def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list[str]:
+    reasons = []
+    if not situation.engine:
+        reasons.append("no engine runs on this database (start one: taskdeck run)")
+    if situation.stopping:
+        reasons.append("the engine is stopping")
+    for scope, what in (("queue", "the queue"), (f"type:{candidate.type}", f"type {candidate.type}")):
+        if scope in situation.held:
+            reasons.append(f"{what} is held by {situation.held[scope]}")
+    if candidate.next_run_at > situation.now:
+        why = "retries" if candidate.state == "RETRYING" else "is due"
+        reasons.append(f"{why} at {candidate.next_run_at}")
+    if taken.total >= situation.max_running:
+        reasons.append(f"{taken.total} of {situation.max_running} attempts run (engine.max_running)")
+    cap = situation.caps.get(candidate.type)
+    if cap is not None and (count := taken.by_type.get(candidate.type, 0)) >= cap:
+        reasons.append(f"{count} of {cap} of type {candidate.type} run (its concurrency)")
+    return reasons
+
+
+def _able(candidate: Candidate, situation: Situation) -> list[WorkerRoom]:
+    return [
+        worker
+        for worker in situation.workers
+        if candidate.type == COMMAND_TYPE or worker.types is None or candidate.type in worker.types
+    ]
+
+
+def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> int | None:
+    """The least busy worker with room. A suspect gets one that runs nothing, and has it for itself."""
+    able = [
+        worker.id
+        for worker in _able(candidate, situation)
+        if taken.free[worker.id] > 0 and worker.id not in taken.alone
+    ]
+    if candidate.losses and able:
+        idlest = min(able, key=lambda each: (taken.running[each], each))
+        if taken.running[idlest]:
+            taken.alone.add(idlest)  # keep it free of others, so that it drains for the suspect
+            return None
+        return idlest
+    return min(able, key=lambda each: (taken.running[each], each), default=None)
+
+
+def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
+    if not situation.workers:
+        return "no worker is ready yet"
+    if not _able(candidate, situation):
+        return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
+    if candidate.losses:
+        return "its worker was lost, so it waits for a worker of its own"
+    return "all workers are full (engine.slots)"

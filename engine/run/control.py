@@ -1,0 +1,142 @@
+"""What a person may do to a task: pause, resume, cancel, retry, discard. Each is idempotent and says what became of it.
+
+A waiting task changes at once. A running one is *asked*: the wish stands in its row (`wanted`) and as a request, so that
+it survives any crash, and the engine passes it on to the worker. All of it runs inside one unit of a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import Refused
+from ..rules.tasks import CANCELLED, DEAD, FINISHED, LOST, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, WAITING
+from ..store import requests, tasks
+from ..store.database import Transaction
+
+Row = Mapping[str, Any]
+
+
+def pause(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """A waiting task is PAUSED at once; a running one pauses at its next checkpoint, or is suspended where it stands."""
+    if task["state"] in WAITING:
+        tasks.transition(tx, task, PAUSED, "user_pause", actor=actor)
+        return "paused"
+    if task["state"] is PAUSED:
+        return "is paused already"
+    if task["state"] is RUNNING:
+        return _want(tx, task, "pause", actor, "asked to pause")
+    raise _not_now(task, "paused")
+
+
+def resume(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """A paused task waits for its turn again; a suspended one goes on in memory; a pause still on its way is withdrawn."""
+    if task["state"] is PAUSED and task["worker_id"] is not None:
+        return _want(tx, task, "resume", actor, "asked to go on")
+    if task["state"] is PAUSED:
+        tasks.transition(tx, task, PENDING, "user_resume", actor=actor, columns={"wanted": None})
+        return "resumed"
+    if task["wanted"] == "pause":
+        _unwant(tx, task["id"], "withdrawn")
+        tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason="resume", message="pause withdrawn", ours=True)
+        return "the pause is withdrawn"
+    if task["state"] in WAITING or task["state"] is RUNNING:
+        return "is not paused"
+    raise _not_now(task, "resumed")
+
+
+def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """Cancel beats retries, restarts and exit codes. What has finished stays as it is."""
+    if task["state"] is CANCELLED:
+        return "is cancelled already"
+    if task["state"] in FINISHED:
+        raise _not_now(task, "cancelled")
+    if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST):
+        return _want(tx, task, "cancel", actor, "asked to stop")
+    tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=tasks.NO_LEASE)
+    requests.close_all_of(tx, task["id"], "cancelled")
+    return "cancelled"
+
+
+def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """Run it again with its counters at zero. A SUCCESS is never left: `again` makes a new task that names this one."""
+    if task["state"] is SUCCESS:
+        return _run_again(tx, task, actor, args)
+    if task["state"] is PENDING:
+        return "is pending already"
+    if task["state"] in (RUNNING, PAUSED, LOST):
+        raise _not_now(task, "retried")
+    fresh = {"retry_count": 0, "delays": 0, "losses": 0, "losses_total": 0, "resource_faults": 0, "waits": 0}
+    if task["state"] is RETRYING:
+        fresh = {}
+    tasks.transition(
+        tx,
+        task,
+        PENDING,
+        "user_retry",
+        actor=actor,
+        columns={**tasks.NO_LEASE, **fresh, "next_run_at": tx.now, "finished_at": None, "effective_priority": task["priority"]},
+    )
+    return "waits for its turn"
+
+
+def discard(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """Give up a task that waits for review."""
+    if task["state"] is DEAD:
+        return "is discarded already"
+    tasks.transition(tx, task, DEAD, "user_discard", actor=actor)
+    return "discarded"
+
+
+VERBS: Mapping[str, Callable[[Transaction, Row, str, Row], str]] = {
+    "pause": pause,
+    "resume": resume,
+    "cancel": cancel,
+    "retry": retry,
+    "discard": discard,
+}
+
+
+def apply_due(tx: Transaction) -> int:
+    """Carry out the requests that were dated ahead and are due now. Returns how many."""
+    due = requests.due(tx)
+    for request in due:
+        try:
+            task = tasks.get(tx, request["task_id"])
+            outcome = VERBS[request["verb"]](tx, task, request["actor"], {})
+        except Refused as refusal:
+            outcome = str(refusal)
+        requests.close(tx, request["id"], outcome)
+    return len(due)
+
+
+def _want(tx: Transaction, task: Row, wish: str, actor: str, message: str) -> str:
+    if task["wanted"] == wish or (task["wanted"] == "cancel" and wish != "cancel"):
+        return f"is asked to {task['wanted']} already"
+    requests.close_all_of(tx, task["id"], "replaced by a later request")
+    requests.add(tx, wish, task["id"], actor)
+    tasks.set_wanted(tx, task["id"], wish)
+    tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason=wish, message=message, ours=True)
+    return message
+
+
+def _unwant(tx: Transaction, task_id: int, outcome: str) -> None:
+    tasks.set_wanted(tx, task_id, None)
+    requests.close_all_of(tx, task_id, outcome)
+
+
+def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    if not args.get("again"):
+        raise Refused(
+            f"#{task['id']} succeeded and is never run a second time",
+            remedy=f"make a new task of it: taskdeck retry --again {task['id']}",
+        )
+    names = ("type", "payload", "priority", "tags", "timeout", "max_retry", "on_lost")
+    new_id, _ = tasks.create(tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor)
+    return f"runs again as #{new_id}"
+
+
+def _not_now(task: Row, done: str) -> Refused:
+    return Refused(
+        f"#{task['id']} is {task['state']} and can't be {done}", remedy=f"see: taskdeck show {task['id']}"
+    )

@@ -1,0 +1,118 @@
+"""One scheduler tick as a unit of a transaction: choose among what is due, claim it, open its attempts.
+
+The choice is `rules.selection.choose`; claim, attempt and event of all that start are one transaction. What it returns is
+sent to workers only after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import IllegalTransition, StaleLease
+from ..rules.selection import Candidate, Situation, WorkerRoom, choose
+from ..rules.tasks import TaskState
+from ..store import attempts, checkpoints, processes, requests, tasks
+from ..store.database import Transaction
+from . import control
+from .attempt_logs import log_path
+from .messages import Run
+from .policies import Policies
+
+BATCH = 128
+"""Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the engine knows beside the database when it dispatches."""
+
+    workers: tuple[WorkerRoom, ...]
+    max_running: int
+    lease: float
+    logs: str
+    stopping: bool = False
+
+
+class Dispatched(msgspec.Struct, frozen=True):
+    """What a tick did: runs by worker, open wishes, and when the next one is needed at the latest (UTC text)."""
+
+    runs: dict[int, list[Run]]
+    wishes: list[dict[str, Any]]
+    wake_at: str | None
+
+
+def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
+    """Carry out dated requests, then start what can start."""
+    control.apply_due(tx)
+    situation = Situation(
+        now=tx.now,
+        max_running=limits.max_running,
+        running=tasks.running_by_type(tx),
+        caps=policies.caps(),
+        held=processes.holds(tx),
+        workers=limits.workers,
+        stopping=limits.stopping,
+    )
+    starts = choose(_candidates(tx, situation), situation).starts[:BATCH] if limits.workers else ()
+    runs: dict[int, list[Run]] = {}
+    for start in starts:
+        claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
+        try:
+            run = tx.unit(_start, claim, limits, policies)
+        except (IllegalTransition, StaleLease):
+            continue  # somebody else was first; the next tick looks again
+        runs.setdefault(start.worker_id, []).append(run)
+    return Dispatched(runs, tasks.wishes(tx), _earlier(tasks.next_due(tx), requests.next_dated(tx)))
+
+
+def _candidates(tx: Transaction, situation: Situation) -> list[Candidate]:
+    """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
+    room = min(BATCH, situation.max_running - sum(situation.running.values()))
+    found: list[Candidate] = []
+    if room <= 0 or situation.stopping or "queue" in situation.held:
+        return found
+    for lane in tasks.lanes(tx):
+        cap = situation.caps.get(lane)
+        limit = room if cap is None else min(room, cap - situation.running.get(lane, 0))
+        if limit > 0 and f"type:{lane}" not in situation.held:
+            found += [Candidate(**row) for row in tasks.due(tx, lane, limit + _SPARE)]
+    return found
+
+
+_SPARE = 8
+"""Some more of each lane than can start, since a suspect that waits for a worker of its own must not hide those behind it."""
+
+
+def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Policies) -> Run:
+    task = tasks.claim(tx, claim, limits.lease)
+    path = log_path(limits.logs, task["id"], task["attempt"])
+    attempt_id = attempts.open_attempt(tx, task, path)
+    return _run(tx, task, attempt_id, path, policies)
+
+
+def _run(tx: Transaction, task: Mapping[str, Any], attempt_id: int, path: str, policies: Policies) -> Run:
+    policy = policies.of(task)
+    seq, data = checkpoints.latest_valid(tx, task["id"], policy.checkpoint_version)
+    return Run(
+        task_id=task["id"],
+        attempt_id=attempt_id,
+        attempt=task["attempt"],
+        fence=task["fence"],
+        type=task["type"],
+        payload=task["payload"],
+        checkpoint=data,
+        checkpoint_seq=seq,
+        checkpoint_version=policy.checkpoint_version,
+        timeout=policy.timeout,
+        log_path=path,
+        exit_codes={str(code): word for code, word in policy.exit_codes.items()},
+        scheduled_at=task["scheduled_at"],
+        retry_count=task["retry_count"],
+        max_retry=policy.max_retry,
+    )
+
+
+def _earlier(*times: str | None) -> str | None:
+    return min((time for time in times if time is not None), default=None)

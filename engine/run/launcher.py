@@ -1,0 +1,45 @@
+"""The launcher: the foreground process of a terminal. It starts the supervisor in a session of its own and waits for it.
+
+The engine below has no controlling terminal, so that nothing the terminal does (hang-up, Ctrl+Z, a resize) reaches it:
+Ctrl+C and SIGTERM are passed on as a polite stop, a hang-up or kill of the launcher ends the launcher alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+
+def supervised(engine_command: list[str]) -> list[str]:
+    """The command line of a supervisor over `engine_command`."""
+    return [sys.executable, "-m", "taskdeck.engine.run.supervisor", "--", *engine_command]
+
+
+def replace_by_supervisor(engine_command: list[str]) -> None:
+    """No terminal, no launcher: this process itself becomes the supervisor (a service manager keeps its pid)."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = supervised(engine_command)
+    os.execv(command[0], command)
+
+
+def launch(engine_command: list[str]) -> int:
+    """Run the engine behind a terminal; returns its exit code, or 128 + SIGHUP when the terminal went away."""
+    passed_on = (signal.SIGINT, signal.SIGTERM)
+    child = subprocess.Popen(supervised(engine_command), start_new_session=True)
+
+    def pass_on(number: int, frame: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    def hang_up(number: int, frame: object) -> None:
+        os._exit(128 + signal.SIGHUP)
+
+    for number in passed_on:
+        signal.signal(number, pass_on)
+    signal.signal(signal.SIGHUP, hang_up)
+    code = child.wait()
+    return 128 - code if code < 0 else code

@@ -1,0 +1,115 @@
+"""What becomes of an attempt whose worker is proven gone (or that was never started): the one place for that decision.
+
+Source: domain "Leases, workers, recovery" and ruling "Charging". A loss charges one attempt and one `losses`; a checkpoint
+that was saved since sets `losses` back (see docs/decisions/0002-losses-and-progress.md); never started is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..rules.payloads import encode
+from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
+from ..store import attempts, checkpoints, operations, requests, tasks
+from ..store.database import Transaction
+from ..store.tasks import ENGINE, NO_LEASE
+from .policies import Policies
+
+TOTAL_FACTOR = 10
+"""All losses of a task together may be this many times `max_losses`, so that progress alone can't make an endless loop."""
+
+
+def lose(
+    tx: Transaction, task: Mapping[str, Any], cause: str, *, started: bool, policies: Policies, max_losses: int
+) -> str:
+    """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7"."""
+    if task["state"] is LOST:
+        return _take_over(tx, task, cause, policies, max_losses)
+    if not started and task["state"] is RUNNING:
+        return _never_started(tx, task, cause)
+    doubts = operations.doubt_open_ones(tx, task["fence"])
+    attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None)
+    for key in doubts:
+        tx.event(
+            "OPERATION_IN_DOUBT", actor=ENGINE, task_id=task["id"], level="warning", reason="worker_lost",
+            message=f"begun, not recorded: {key}", payload={"key": key},
+        )  # fmt: skip
+    if task["state"] is PAUSED:
+        return _lost_while_suspended(tx, task, cause)
+    fence = tx.next_fences(1)[0]
+    losses = {"losses": task["losses"] + 1, "losses_total": task["losses_total"] + 1, "fence": fence}
+    tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
+    return _take_over(tx, {**task, **losses, "state": LOST}, cause, policies, max_losses)
+
+
+def _take_over(tx: Transaction, task: Mapping[str, Any], cause: str, policies: Policies, max_losses: int) -> str:
+    number = task["id"]
+    if task["wanted"] == "cancel":
+        actor = requests.actor_of(tx, number, "cancel") or "operator"
+        tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
+        requests.close_all_of(tx, number, "cancelled")
+        return f"#{number} is cancelled"
+    if task["losses"] >= max_losses or task["losses_total"] >= max_losses * TOTAL_FACTOR:
+        return _review(tx, task, f"its worker was lost {task['losses_total']} times: {cause}")
+    if policies.of(task).on_lost == "review":
+        return _review(tx, task, f"its worker was lost and it must not run twice unasked: {cause}")
+    resumes = _resume_point(tx, number)
+    columns = tasks.wait_again(tx, task, PENDING, tx.now)
+    tasks.transition(tx, task, PENDING, "taken_over", actor=ENGINE, message=resumes, columns=columns)
+    _pause_if_wanted(tx, task)
+    return f"#{number} {resumes}"
+
+
+def _review(tx: Transaction, task: Mapping[str, Any], why: str) -> str:
+    error = tx.redactor.text(why)
+    columns = {**NO_LEASE, "error": _error("worker_lost", error)}
+    tasks.transition(tx, task, NEEDS_REVIEW, "worker_lost", actor=ENGINE, message=why, columns=columns)
+    requests.close_all_of(tx, task["id"], "the task went to review")
+    return f"#{task['id']} needs review"
+
+
+def _never_started(tx: Transaction, task: Mapping[str, Any], cause: str) -> str:
+    attempts.close_attempt(tx, task["fence"], "never_started", "drained")
+    columns = {**tasks.wait_again(tx, task, PENDING, task["next_run_at"]), "fence": tx.next_fences(1)[0]}
+    message = f"dispatched but never started: {cause}"
+    tasks.transition(tx, task, PENDING, "drained", actor=ENGINE, message=message, columns=columns)
+    after = {**task, **columns, "state": PENDING}
+    if task["wanted"] == "cancel":
+        actor = requests.actor_of(tx, task["id"], "cancel") or "operator"
+        tasks.transition(tx, after, CANCELLED, "user_cancel", actor=actor)
+        requests.close_all_of(tx, task["id"], "cancelled")
+        return f"#{task['id']} is cancelled"
+    _pause_if_wanted(tx, task)
+    return f"#{task['id']} starts again"
+
+
+def _lost_while_suspended(tx: Transaction, task: Mapping[str, Any], cause: str) -> str:
+    """The suspended attempt is gone; the task stays PAUSED, as the person left it, or follows a wish still open."""
+    fence = tasks.drop_suspended(tx, task["id"])
+    tx.event("ATTEMPT_LOST", actor=ENGINE, task_id=task["id"], level="warning", reason="worker_lost",
+             message=f"the suspended attempt is gone: {cause}")  # fmt: skip
+    after = {**task, "fence": fence, "worker_id": None}
+    for wish, state, reason in (("cancel", CANCELLED, "user_cancel"), ("resume", PENDING, "user_resume")):
+        if task["wanted"] == wish:
+            actor = requests.actor_of(tx, task["id"], wish) or "operator"
+            tasks.transition(tx, after, state, reason, actor=actor)
+    requests.close_all_of(tx, task["id"], "the suspended attempt is gone")
+    return f"#{task['id']} stays paused"
+
+
+def _pause_if_wanted(tx: Transaction, task: Mapping[str, Any]) -> None:
+    """A pause that was on its way when the attempt ended still holds."""
+    if task["wanted"] == "pause":
+        actor = requests.actor_of(tx, task["id"], "pause") or "operator"
+        tasks.transition(tx, tasks.get(tx, task["id"]), PAUSED, "user_pause", actor=actor)
+        requests.close_all_of(tx, task["id"], "paused")
+
+
+def _resume_point(tx: Transaction, task_id: int) -> str:
+    seq = checkpoints.last_seq(tx, task_id)
+    return f"resumes at checkpoint {seq}" if seq else "starts again from the beginning"
+
+
+def _error(kind: str, message: str) -> str:
+    return encode({"class": "lost", "kind": kind, "message": message, "rule": "losses"})

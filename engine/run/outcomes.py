@@ -1,0 +1,165 @@
+"""How an attempt ended → what becomes of its task: the one place, one transaction with the attempt's end and all events.
+
+Source: the task table, "Failures are classified" and the ruling "Charging". Cancel beats retries and exit codes; work that
+was finished before the wish arrived stays finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..rules.failures import Failure
+from ..rules.payloads import decode, encode
+from ..rules.retry import Charges, RetryPolicy, decide
+from ..rules.tasks import CANCELLED, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, TaskState
+from ..rules.timing import add_seconds
+from ..store import attempts, requests, tasks
+from ..store.database import Transaction
+from ..store.tasks import ENGINE, NO_LEASE
+from .messages import Outcome
+from .policies import Policies
+
+Task = dict[str, Any]
+
+
+class Outcomes:
+    """Applies outcomes. `uniform(a, b)` is the source of jitter."""
+
+    def __init__(self, policies: Policies, uniform: Callable[[float, float], float]) -> None:
+        self._policies = policies
+        self._uniform = uniform
+
+    def apply(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        """Write the end (or the suspension) of the attempt that holds `task`."""
+        if outcome.kind == "stopped":
+            return self._suspended(tx, task)
+        if outcome.kind == "resumed":
+            return self._resumed(tx, task)
+        if task["state"] is PAUSED and outcome.kind != "cancelled":
+            task = self._wake(tx, task)  # resume + finish in one transaction
+        if task["wanted"] == "cancel" and outcome.kind in ("failed", "drained", "paused", "never_started"):
+            outcome = msgspec.structs.replace(outcome, kind="cancelled")
+        if outcome.kind == "cancelled" and task["wanted"] != "cancel":
+            outcome = msgspec.structs.replace(outcome, kind="drained")  # nobody asked: the worker was ending
+        getattr(self, f"_{outcome.kind}")(tx, task, outcome)
+        self._settle_wishes(tx, task)
+
+    def _succeeded(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        result = encode(tx.redactor.value(decode(outcome.result or "null", where="result")))
+        self._close(tx, task, outcome, "succeeded", "done")
+        columns = {**NO_LEASE, "result": result, "error": None}
+        tasks.transition(tx, task, SUCCESS, "done", actor=ENGINE, columns=columns)
+
+    def _failed(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        failure = msgspec.json.decode(outcome.failure, type=Failure)
+        message = tx.redactor.text(failure.message)
+        policy = self._policies.of(task)
+        verdict = decide(
+            failure,
+            Charges(task["retry_count"], policy.max_retry, task["delays"], policy.max_delays, task["resource_faults"]),
+            RetryPolicy(policy.base, policy.max_delay, policy.on_exhausted),
+            self._uniform,
+        )
+        error = encode({"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule})
+        self._close(tx, task, outcome, "failed", verdict.reason, error)
+        state = TaskState(verdict.state)
+        columns = {
+            **NO_LEASE,
+            "error": error,
+            "retry_count": verdict.retry_count,
+            "delays": verdict.delays,
+            "resource_faults": verdict.resource_faults,
+        }
+        if state in (RETRYING, PENDING):
+            columns |= tasks.wait_again(tx, task, state, add_seconds(tx.now, verdict.delay or 0.0))
+        tasks.transition(tx, task, state, verdict.reason, actor=ENGINE, message=f"{failure.kind}: {message}", columns=columns)
+        if state is RETRYING:
+            self._schedule_event(tx, task, columns, failure, verdict.delay or 0.0, policy.max_retry)
+
+    def _schedule_event(
+        self, tx: Transaction, task: Task, columns: Mapping[str, Any], failure: Failure, delay: float, bound: int
+    ) -> None:
+        count = columns["retry_count"]
+        tx.event(
+            "RETRY_SCHEDULED",
+            actor=ENGINE,
+            task_id=task["id"],
+            reason=str(failure.class_),
+            message=f"in {delay:.0f} s (retry {count} of {bound})",
+            payload={"next_run_at": columns["next_run_at"], "seconds": round(delay, 3), "retry_count": count},
+            ours=True,
+        )
+
+    def _cancelled(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        self._close(tx, task, outcome, "cancelled", "user_cancel")
+        actor = requests.actor_of(tx, task["id"], "cancel") or "operator"
+        tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
+
+    def _paused(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        self._close(tx, task, outcome, "paused", "user_pause")
+        actor = requests.actor_of(tx, task["id"], "pause")
+        if actor is None:  # the wish was withdrawn while the attempt was ending
+            return self._back(tx, task, "the pause was withdrawn")
+        columns = tasks.wait_again(tx, task, PAUSED, tx.now)
+        tasks.transition(tx, task, PAUSED, "user_pause", actor=actor, columns=columns)
+
+    def _drained(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        self._close(tx, task, outcome, "drained", "drained")
+        self._back(tx, task, "")
+
+    def _never_started(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        self._close(tx, task, outcome, "never_started", "drained")
+        self._back(tx, task, "the worker never started it")
+
+    def _in_doubt(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        failure = msgspec.json.decode(outcome.failure, type=Failure)
+        message = tx.redactor.text(failure.message)
+        error = encode({"class": "in_doubt", "kind": failure.kind, "message": message, "rule": failure.rule})
+        self._close(tx, task, outcome, "in_doubt", "in_doubt", error)
+        columns = {**NO_LEASE, "error": error}
+        tasks.transition(tx, task, NEEDS_REVIEW, "in_doubt", actor=ENGINE, message=message, columns=columns)
+
+    def _suspended(self, tx: Transaction, task: Task) -> None:
+        if task["state"] is PAUSED:
+            return
+        actor = requests.actor_of(tx, task["id"], "pause") or "operator"
+        message = "suspended where it stands; it keeps its leases"
+        tasks.transition(
+            tx, task, PAUSED, "user_pause", actor=actor, message=message, columns={"wanted": None}, ours=True
+        )
+        requests.close_all_of(tx, task["id"], "paused")
+
+    def _resumed(self, tx: Transaction, task: Task) -> None:
+        if task["state"] is PAUSED:
+            self._wake(tx, task, requests.actor_of(tx, task["id"], "resume") or ENGINE)
+        requests.close_all_of(tx, task["id"], "resumed")
+
+    def _wake(self, tx: Transaction, task: Task, actor: str = ENGINE) -> Task:
+        columns = {"wanted": None if task["wanted"] in ("resume", "pause") else task["wanted"]}
+        tasks.transition(tx, task, RUNNING, "resumed", actor=actor, columns=columns)
+        return {**task, **columns, "state": RUNNING}
+
+    def _back(self, tx: Transaction, task: Task, message: str) -> None:
+        columns = tasks.wait_again(tx, task, PENDING, tx.now)
+        tasks.transition(tx, task, PENDING, "drained", actor=ENGINE, message=message, columns=columns)
+
+    def _settle_wishes(self, tx: Transaction, task: Task) -> None:
+        """A pause that the end of the attempt overtook still holds for what waits now; the rest is closed."""
+        now = tasks.get(tx, task["id"])
+        if task["wanted"] == "pause" and now["state"] in (PENDING, RETRYING):
+            actor = requests.actor_of(tx, task["id"], "pause")
+            if actor is not None:
+                tasks.transition(tx, now, PAUSED, "user_pause", actor=actor)
+                now["state"] = PAUSED
+        requests.close_all_of(tx, task["id"], f"the attempt ended: {now['state']}")
+
+    def _close(
+        self, tx: Transaction, task: Task, outcome: Outcome, word: str, reason: str, error: str | None = None
+    ) -> None:
+        tail = tx.redactor.text(outcome.tail) if outcome.tail else None
+        attempts.close_attempt(
+            tx, task["fence"], word, reason, exit_code=outcome.exit_code, error=error, tail=tail
+        )

@@ -1,0 +1,78 @@
+"""The limits of one task, put together in one place: the task's own, else the configuration's for its type, else the handler's, else the general ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..config import Config
+from ..rules.selection import COMMAND_TYPE
+from ..rules.settings import TypeSettings
+from .messages import TypeInfo
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What applies to one task. Durations in seconds; `timeout` None = none."""
+
+    timeout: float | None
+    max_retry: int
+    base: float
+    max_delay: float
+    max_delays: int
+    on_lost: str
+    on_exhausted: str
+    checkpoint_version: int
+    exit_codes: dict[int, str]
+
+
+class Policies:
+    """Answers for every type. `publish` takes what the newest worker declares."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._declared: dict[str, TypeInfo] = {}
+
+    def publish(self, types: list[TypeInfo]) -> None:
+        """Take over the declarations of a worker's manifest."""
+        self._declared = {info.name: info for info in types}
+
+    @property
+    def declared(self) -> Mapping[str, TypeInfo]:
+        """The types that handlers exist for, by name."""
+        return self._declared
+
+    def of(self, task: Mapping[str, Any]) -> Policy:
+        """The policy of a task row."""
+        general = self._config.retry
+        own = self._config.types.get(task["type"], TypeSettings())
+        declared = self._declared.get(task["type"])
+        return Policy(
+            timeout=_first(task["timeout"], own.timeout, declared and declared.timeout) or None,
+            max_retry=_first(task["max_retry"], own.max_retry, declared and declared.max_retry, general.max_retry),
+            base=_first(own.base, declared and declared.base, general.base),
+            max_delay=_first(own.max_delay, declared and declared.max_delay, general.max_delay),
+            max_delays=general.max_delays,
+            on_lost=_first(task["on_lost"], own.on_lost, declared and declared.on_lost, "rerun"),
+            on_exhausted=self._on_exhausted(task["type"], own, declared),
+            checkpoint_version=declared.checkpoint_version if declared else 1,
+            exit_codes=dict(own.exit_codes),
+        )
+
+    def _on_exhausted(self, type_name: str, own: TypeSettings, declared: TypeInfo | None) -> str:
+        if f"types.{type_name}.on_exhausted" in self._config.sources:
+            return own.on_exhausted
+        return (declared and declared.on_exhausted) or own.on_exhausted
+
+    def caps(self) -> dict[str, int]:
+        """The concurrency of each type that has a limit."""
+        caps = {name: info.concurrency for name, info in self._declared.items() if info.concurrency}
+        caps |= {name: own.concurrency for name, own in self._config.types.items() if own.concurrency}
+        if self._config.shell.concurrency and COMMAND_TYPE not in self._config.types:
+            caps[COMMAND_TYPE] = self._config.shell.concurrency
+        return caps
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,212 @@
+"""What workers report, written down: one savepoint a message, the fence checked before anything else.
+
+Runs in the writer thread. A report of an attempt that no longer owns its task changes nothing, leaves one STALE_WRITE event
+and is answered `stale`, so that the worker stops that attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidPayload, Refused, StaleLease
+from ..rules import checkpoints as checkpoint_rules
+from ..rules.payloads import decode, encode
+from ..rules.timing import seconds_between
+from ..store import attempts, checkpoints, operations, processes, tasks
+from ..store.database import Transaction
+from ..store.tasks import ENGINE
+from .messages import (
+    Answer,
+    Beat,
+    Note,
+    OperationBegin,
+    OperationEnd,
+    OperationState,
+    Outcome,
+    Progress,
+    Save,
+    Started,
+)
+from .outcomes import Outcomes
+from .policies import Policies
+
+NOTE_TYPES = re.compile(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
+"""Event types that a handler may make itself; all others would speak for the engine."""
+
+NOTE_LIMIT = 500
+"""Most characters of a progress note or an event's message."""
+
+
+class Recorder:
+    """Writes reports of workers. One for the life of an engine; used by the writer thread only."""
+
+    def __init__(self, policies: Policies, outcomes: Outcomes, *, lease: float, keep_checkpoints: int) -> None:
+        self._policies = policies
+        self._outcomes = outcomes
+        self._lease = lease
+        self._keep = keep_checkpoints
+        self._known_stale: set[int] = set()
+        self._handlers: Mapping[type, Callable[[Transaction, int, Any], dict[str, Any] | None]] = {
+            Beat: self._beat,
+            Started: self._started,
+            Save: self._save,
+            Progress: self._progress,
+            Note: self._note,
+            OperationBegin: self._begin,
+            OperationEnd: self._end,
+            Outcome: self._outcome,
+        }
+
+    def record(self, tx: Transaction, worker_id: int, messages: list[Any]) -> list[Answer]:
+        """Write one frame of reports, in order. Returns the answers to those that asked for one."""
+        return [
+            answer for message in messages if (answer := self._one(tx, worker_id, message)) is not None and answer.req
+        ]
+
+    def _one(self, tx: Transaction, worker_id: int, message: Any) -> Answer | None:
+        req = getattr(message, "req", 0)
+        try:
+            value = tx.unit(self._handlers[type(message)], worker_id, message)
+        except StaleLease as stale:
+            self._note_stale(tx, worker_id, message, stale)
+            return Answer(req, {}, "stale")
+        except (InvalidPayload, Refused) as refusal:
+            return Answer(req, {}, str(refusal))
+        return Answer(req, value or {})
+
+    def _note_stale(self, tx: Transaction, worker_id: int, message: Any, stale: StaleLease) -> None:
+        if message.fence in self._known_stale:
+            return
+        self._known_stale.add(message.fence)
+        tx.event(
+            "STALE_WRITE",
+            actor=ENGINE,
+            task_id=message.task_id,
+            worker_id=worker_id,
+            level="warning",
+            reason="stale_lease",
+            message=f"{type(message).__name__} refused: {stale}",
+            payload={"fence": message.fence},
+        )
+
+    def _beat(self, tx: Transaction, worker_id: int, beat: Beat) -> None:
+        processes.beat(tx, worker_id, beat.rss)
+        if processes.set_worker(tx, worker_id, "READY"):
+            tx.event("WORKER_READY", actor=ENGINE, worker_id=worker_id, reason="heartbeat", ours=True)
+        tasks.renew(tx, worker_id, self._lease)
+
+    def _started(self, tx: Transaction, worker_id: int, started: Started) -> None:
+        tasks.held(tx, started.task_id, started.fence)
+        attempts.mark_started(tx, started.fence, started.pid)
+
+    def _save(self, tx: Transaction, worker_id: int, save: Save) -> dict[str, Any]:
+        task = tasks.held(tx, save.task_id, save.fence)
+        data = decode(save.data, where="checkpoint")
+        if save.merge:
+            _, last = checkpoints.latest_valid(tx, save.task_id, save.version)
+            data = checkpoint_rules.merge(decode(last, where="checkpoint"), data)
+        attempt = attempts.of_fence(tx, save.fence)
+        assert attempt is not None
+        seq = checkpoints.add(
+            tx,
+            save.task_id,
+            attempt["id"],
+            save.fence,
+            encode(data),
+            version=save.version,
+            stage=save.stage[:NOTE_LIMIT],
+            keep=self._keep,
+        )
+        if task["losses"]:
+            tasks.forgive_losses(tx, save.task_id)
+        tx.event(
+            "CHECKPOINT_SAVED",
+            actor=f"worker:{worker_id}",
+            task_id=save.task_id,
+            worker_id=worker_id,
+            message=save.stage[:NOTE_LIMIT],
+            payload={"seq": seq, "attempt": task["attempt"], "fence": save.fence},
+            ours=not save.stage,
+        )
+        return {"seq": seq}
+
+    def _progress(self, tx: Transaction, worker_id: int, progress: Progress) -> None:
+        tasks.held(tx, progress.task_id, progress.fence)
+        note = tx.redactor.text(progress.note[:NOTE_LIMIT])
+        tasks.note_progress(tx, progress.task_id, progress.fence, progress.done, progress.total, note)
+
+    def _note(self, tx: Transaction, worker_id: int, note: Note) -> None:
+        tasks.held(tx, note.task_id, note.fence)
+        event_type = note.event_type if NOTE_TYPES.fullmatch(note.event_type) else "NOTE"
+        payload = decode(note.payload, where="event") if note.payload else None
+        if payload is not None and not isinstance(payload, dict):
+            payload = {"value": payload}
+        tx.event(
+            event_type,
+            actor=f"worker:{worker_id}",
+            task_id=note.task_id,
+            worker_id=worker_id,
+            message=note.message[:NOTE_LIMIT],
+            payload=payload,
+        )
+
+    def _begin(self, tx: Transaction, worker_id: int, begin: OperationBegin) -> dict[str, Any]:
+        tasks.held(tx, begin.task_id, begin.fence)
+        attempt = attempts.of_fence(tx, begin.fence)
+        assert attempt is not None
+        scope = begin.scope or tasks.family_scope(tx, begin.task_id)
+        known = operations.find(tx, scope, begin.key)
+        if known is None or known["state"] == "NOT_DONE":
+            operations.begin(tx, scope, begin.key, begin.task_id, attempt["id"], begin.fence)
+            self._step(tx, worker_id, begin, "STEP_STARTED", begin.key)
+            return _state("new")
+        if known["state"] == "DONE":
+            return _state("done", known["result"] or "null")
+        if known["state"] == "BEGUN" and self._is_alive(tx, known, begin.fence):
+            raise Refused(f"operation {begin.key!r} is being done by #{known['task_id']} right now")
+        operations.settle(tx, known["id"], "IN_DOUBT", None)
+        operations.adopt(tx, known["id"], begin.task_id, attempt["id"], begin.fence)
+        return _state("in_doubt", age=seconds_between(known["begun_at"], tx.now))
+
+    def _is_alive(self, tx: Transaction, operation: Mapping[str, Any], fence: int) -> bool:
+        """Is it begun by another attempt that still runs? (The same attempt asking twice does not know itself.)"""
+        if operation["fence"] == fence:
+            return False
+        other = attempts.of_fence(tx, operation["fence"])
+        return other is not None and other["ended_at"] is None
+
+    def _end(self, tx: Transaction, worker_id: int, end: OperationEnd) -> None:
+        tasks.held(tx, end.task_id, end.fence)
+        scope = end.scope or tasks.family_scope(tx, end.task_id)
+        known = operations.find(tx, scope, end.key)
+        if known is None or known["fence"] != end.fence:
+            raise Refused(f"operation {end.key!r} was not begun by this attempt", remedy="begin it first")
+        if known["state"] == "DONE":
+            return
+        result = encode(tx.redactor.value(decode(end.result, where="operation result"))) if end.result else None
+        operations.settle(tx, known["id"], end.state, result)
+        kinds = {"DONE": "STEP_SUCCEEDED", "NOT_DONE": "STEP_NOT_DONE", "IN_DOUBT": "OPERATION_IN_DOUBT"}
+        self._step(tx, worker_id, end, kinds[end.state], end.key)
+
+    def _step(self, tx: Transaction, worker_id: int, message: Any, event_type: str, key: str) -> None:
+        tx.event(
+            event_type,
+            actor=f"worker:{worker_id}",
+            task_id=message.task_id,
+            worker_id=worker_id,
+            level="warning" if event_type == "OPERATION_IN_DOUBT" else "info",
+            message=key[:NOTE_LIMIT],
+            payload={"key": key, "fence": message.fence},
+        )
+
+    def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:
+        task = tasks.held(tx, outcome.task_id, outcome.fence)
+        self._outcomes.apply(tx, task, outcome)
+
+
+def _state(state: str, result: str = "", age: float = 0.0) -> dict[str, Any]:
+    return msgspec.to_builtins(OperationState(state, result, age))

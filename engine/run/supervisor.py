@@ -1,0 +1,173 @@
+"""The supervisor: starts the engine, sees it die or hang, restarts it. Standard library only, no state, nothing else.
+
+It talks with the engine over one pipe: the engine writes `beat` every few seconds and `exit N` when it ends on purpose.
+An announced exit is final; any other end is restarted with growing pauses, and given up after too many in a short time.
+SIGTERM and SIGINT are passed on (a second one means "now"), SIGHUP too. A stopped (debugged) engine is never killed.
+
+usage: python -m taskdeck.engine.run.supervisor -- ENGINE COMMAND …
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+
+HUNG_AFTER = 30.0
+"""Seconds without a beat, on the monotonic clock, after which the engine is hung (it beats every 5 s)."""
+GIVE_UP_COUNT = 5
+GIVE_UP_WITHIN = 60.0
+"""So many unannounced ends within so many seconds, and the supervisor stops trying."""
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 30.0
+EXIT_GAVE_UP = 1
+PIPE_VARIABLE = "TASKDECK_SUPERVISOR_FD"
+
+
+class Supervisor:
+    """Watches one engine command until it ends on purpose or can't be kept alive."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._last_beat = 0.0
+        self._heard = b""
+        self._announced: int | None = None
+        self._asked_to_stop = False
+        self._wakeup_read, self._wakeup_write = os.pipe()
+        for fd in (self._wakeup_read, self._wakeup_write):
+            os.set_blocking(fd, False)
+
+    def run(self) -> int:
+        """Keep the engine alive. Returns the exit code of the whole."""
+        signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._pass_on)
+        deaths: deque[float] = deque()
+        while True:
+            self._start()
+            self._watch()
+            if self._announced is not None:
+                return self._announced
+            if self._asked_to_stop:
+                return self._code_of_a_stop()
+            now = time.monotonic()
+            deaths.append(now)
+            while deaths and deaths[0] < now - GIVE_UP_WITHIN:
+                deaths.popleft()
+            if len(deaths) >= GIVE_UP_COUNT:
+                self._say(f"the engine died {len(deaths)} times within {GIVE_UP_WITHIN:.0f} s: giving up; see the log")
+                return EXIT_GAVE_UP
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (len(deaths) - 1))
+            self._say(f"the engine {self._how_it_ended()}; starting it again in {pause:g} s")
+            self._rest(pause)
+            if self._asked_to_stop:
+                return 0
+
+    def _start(self) -> None:
+        ours, theirs = os.pipe()
+        os.set_blocking(ours, False)
+        environment = {**os.environ, PIPE_VARIABLE: str(theirs)}
+        self._child = subprocess.Popen(self._command, env=environment, pass_fds=(theirs,))
+        os.close(theirs)
+        self._pipe, self._heard, self._announced = ours, b"", None
+        self._last_beat = time.monotonic()
+
+    def _watch(self) -> None:
+        """Until the child has ended. The pipe tells of its end at once; a beat that stays away makes it hung."""
+        child, open_pipe = self._child, True
+        assert child is not None
+        while child.poll() is None:
+            waiting = [self._wakeup_read, *([self._pipe] if open_pipe else [])]
+            ready, _, _ = select.select(waiting, [], [], 1.0 if open_pipe else 0.05)
+            if self._wakeup_read in ready:
+                self._drain_wakeups()
+            if self._pipe in ready:
+                open_pipe = self._hear()
+            if time.monotonic() - self._last_beat > HUNG_AFTER and not self._is_stopped():
+                self._say(f"the engine gave no sign for {HUNG_AFTER:.0f} s: it is ended and started again")
+                child.kill()
+                child.wait()
+        while open_pipe and self._hear():
+            pass
+        os.close(self._pipe)
+
+    def _hear(self) -> bool:
+        """Read what the engine wrote. False at the end of the pipe."""
+        try:
+            data = os.read(self._pipe, 4096)
+        except BlockingIOError:
+            return False
+        if not data:
+            return False
+        self._last_beat = time.monotonic()
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"exit "):
+                self._announced = int(line[5:])
+        return True
+
+    def _is_stopped(self) -> bool:
+        """Stopped or traced: a person is looking at it. Its time away does not count."""
+        assert self._child is not None
+        try:
+            with open(f"/proc/{self._child.pid}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        if state not in (b"T", b"t"):
+            return False
+        self._last_beat = time.monotonic()
+        return True
+
+    def _pass_on(self, number: int, frame: object) -> None:
+        if number != signal.SIGHUP:
+            self._asked_to_stop = True
+        if self._child is not None and self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.send_signal(number)
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wakeup_read, 4096)
+
+    def _rest(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self._asked_to_stop and (left := deadline - time.monotonic()) > 0:
+            select.select([self._wakeup_read], [], [], left)
+            self._drain_wakeups()
+
+    def _code_of_a_stop(self) -> int:
+        """It was asked to stop and said nothing: well if the signal itself ended it, before it had begun anything."""
+        assert self._child is not None
+        return 0 if self._child.returncode in (0, -signal.SIGTERM, -signal.SIGINT) else 1
+
+    def _how_it_ended(self) -> str:
+        assert self._child is not None
+        code = self._child.returncode
+        if code is not None and code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"ended unannounced with exit code {code}"
+
+    def _say(self, text: str) -> None:
+        """Tell the terminal, if there still is one."""
+        with contextlib.suppress(OSError):
+            os.write(2, f"taskdeck: {text}\n".encode())
+
+
+def main(arguments: list[str]) -> int:
+    """Run the engine command behind `--`."""
+    if not arguments or arguments[0] != "--" or not arguments[1:]:
+        os.write(2, b"usage: python -m taskdeck.engine.run.supervisor -- COMMAND ...\n")
+        return 2
+    return Supervisor(arguments[1:]).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

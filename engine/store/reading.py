@@ -1,0 +1,335 @@
+"""Reading the database for screens and verbs: read-only, in keyset windows, plain dicts out.
+
+Owns all SQL that only reads. Changes nothing and creates no file: where no writer has the database open it is read as an
+unchanging file, and read again if that turns out to be wrong. May be used while an engine writes; never by workers.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from peewee import SQL, Expression, ModelSelect, SqliteDatabase, Tuple, fn
+
+from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
+from ..rules.filters import EventFilter, Filter, Range
+from ..rules.timing import add_seconds
+from . import tables as t
+from .database import SCHEMA_VERSION
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+SUMMARY = 1000
+"""Characters of a payload that a list reads."""
+
+CHAIN_WINDOW = 5000
+"""Audit rows read at once while the chain is checked."""
+
+PRAGMAS = (("query_only", 1), ("busy_timeout", 10_000), ("cache_size", -8192))
+
+_LAST_CHECKPOINT = "(SELECT c.data FROM checkpoint c WHERE c.task_id = t1.id ORDER BY c.seq DESC LIMIT 1)"
+_SUMMARY = (
+    f"CASE WHEN t1.type = 'shell' THEN substr(json_extract(t1.payload, '$.argv'), 1, {SUMMARY})"
+    f" ELSE substr(t1.payload, 1, {SUMMARY}) END"
+)
+_HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
+_SEARCHED = (t.Task.type, t.Task.payload, t.Task.idempotency_key, t.Task.error, t.Task.result, t.Task.progress_note)
+_BULKY = frozenset({"payload", "result"})
+
+
+class Reader:
+    """A read-only connection to one database; use it in one thread, and close it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db, self._stamp = _connect(path)
+        self._opened = 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; harmless when closed."""
+        self._db.close()
+
+    def version(self) -> tuple[object, ...]:
+        """A value that differs once anyone has changed the database (a few µs)."""
+        if self._stamp and self._stamp != _stamp(self.path):
+            self._reopen()
+        return (self._opened, self._db.connection().execute("PRAGMA data_version").fetchone()[0])
+
+    def tasks(
+        self, wanted: Filter, *, now: str, limit: int = 0, before: int | None = None, whole: bool = False
+    ) -> list[Row]:
+        """The newest tasks that match, newest first, ids under `before`; `limit` 0 = all. `whole` adds bulky columns."""
+        query = _task_columns(whole).where(*_task_conditions(wanted, now), True).order_by(t.Task.id.desc())
+        if before is not None:
+            query = query.where(t.Task.id < before)
+        return self._dicts(query.limit(limit) if limit else query)
+
+    def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
+        """The ids of all tasks that match, oldest first."""
+        query = t.Task.select(t.Task.id).where(*_task_conditions(wanted, now), True).order_by(t.Task.id)
+        return [row["id"] for row in self._dicts(query)]
+
+    def states(self, ids: list[int]) -> dict[int, str]:
+        """The state of each of these tasks that exists."""
+        found: dict[int, str] = {}
+        for start in range(0, len(ids), 500):
+            query = t.Task.select(t.Task.id, t.Task.state).where(t.Task.id.in_(ids[start : start + 500]))
+            found.update((row["id"], row["state"]) for row in self._dicts(query))
+        return found
+
+    def attempts(self, task_id: int) -> list[Row]:
+        """All attempts of a task, first to last."""
+        query = t.Attempt.select().where(t.Attempt.task_id == task_id).order_by(t.Attempt.number)
+        return self._dicts(query)
+
+    def checkpoints(self, task_id: int) -> list[Row]:
+        """The kept checkpoints of a task, newest first."""
+        return self._dicts(
+            t.Checkpoint.select().where(t.Checkpoint.task_id == task_id).order_by(t.Checkpoint.seq.desc())
+        )
+
+    def operations(self, task_id: int) -> list[Row]:
+        """The operations that a task began, first to last."""
+        return self._dicts(
+            t.Operation.select().where(t.Operation.task_id == task_id).order_by(t.Operation.id)
+        )
+
+    def workers(self, *, ended: int = 0) -> list[Row]:
+        """Workers that live, and the last `ended` that don't; oldest first."""
+        live = self._dicts(t.Worker.select().where(t.Worker.ended_at.is_null()).order_by(t.Worker.id))
+        if not ended:
+            return live
+        gone = t.Worker.select().where(t.Worker.ended_at.is_null(False)).order_by(t.Worker.id.desc())
+        return [*reversed(self._dicts(gone.limit(ended))), *live]
+
+    def running_attempts(self) -> list[Row]:
+        """Task, number and worker of each attempt that has not ended, with its task's type and losses."""
+        query = t.Attempt.select(t.Attempt.task_id, t.Attempt.number, t.Attempt.worker_id, t.Task.type, t.Task.losses)
+        query = query.join(t.Task, on=(t.Attempt.task_id == t.Task.id)).where(t.Attempt.ended_at.is_null())
+        return self._dicts(query.order_by(t.Attempt.id))
+
+    def ahead(self, task: Row, *, now: str) -> int:
+        """How many due tasks come before this waiting one."""
+        due = t.Task.state.in_(("PENDING", "RETRYING")) & (t.Task.next_run_at <= now)
+        order = Tuple(t.Task.effective_priority, t.Task.next_run_at, t.Task.id)
+        place = Tuple(task["effective_priority"], task["next_run_at"], task["id"])
+        return self._read(lambda: t.Task.select().where(due, order < place).count(self._db))
+
+    def events(self, wanted: EventFilter, *, now: str, after: int = 0, limit: int = 0) -> list[Row]:
+        """The newest events that match with ids over `after`, oldest first; `limit` 0 = all."""
+        query = t.Event.select().where(t.Event.event_id > after, *_event_conditions(wanted, now))
+        query = query.order_by(t.Event.event_id.desc())
+        return self._dicts(query.limit(limit) if limit else query)[::-1]
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks are in each state that has any."""
+        query = t.Task.select(t.Task.state, fn.COUNT(SQL("*")).alias("n")).group_by(t.Task.state)
+        return {row["state"]: row["n"] for row in self._dicts(query)}
+
+    def engine(self) -> Row | None:
+        """The last engine that started on this database."""
+        rows = self._dicts(t.Engine.select().order_by(t.Engine.id.desc()).limit(1))
+        return rows[0] if rows else None
+
+    def holds(self) -> list[Row]:
+        """What is held, and by whom."""
+        return self._dicts(t.Hold.select().order_by(t.Hold.scope))
+
+    def types(self) -> list[Row]:
+        """The handler types as the last worker published them."""
+        return self._dicts(t.TaskType.select().order_by(t.TaskType.name))
+
+    def head(self) -> tuple[int, int, str]:
+        """The recorded end of the audit chain: last event id, number of events, hash."""
+        query = t.EventHead.select(t.EventHead.event_id, t.EventHead.count, t.EventHead.hash)
+        rows = self._read(lambda: list(query.tuples().execute(self._db)))
+        return rows[0] if rows else (0, 0, "")
+
+    def last_event(self) -> int:
+        """The id of the newest row of the audit, 0 for none."""
+        return self._read(lambda: t.Event.select(fn.MAX(t.Event.event_id)).scalar(self._db)) or 0
+
+    def chain(self, last: int) -> Iterator[tuple[Any, ...]]:
+        """Audit rows up to event `last`, all columns in table order, in windows; constant memory."""
+        after = -(2**63)
+        while True:
+            query = t.Event.select().where(t.Event.event_id > after, t.Event.event_id <= last)
+            query = query.order_by(t.Event.event_id).limit(CHAIN_WINDOW).tuples()
+            rows = self._read(lambda query=query: list(query.execute(self._db)))
+            yield from rows
+            if len(rows) < CHAIN_WINDOW:
+                return
+            after = rows[-1][0]
+
+    def _dicts(self, query: ModelSelect) -> list[Row]:
+        return self._read(lambda: list(query.dicts().execute(self._db)))
+
+    def _read(self, ask: Callable[[], T]) -> T:
+        try:
+            found = ask()
+            if self._stamp is None or self._stamp == _stamp(self.path):
+                return found
+        except sqlite3.DatabaseError as error:
+            if self._stamp is None or self._stamp == _stamp(self.path):
+                raise _unreadable(self.path, error) from error
+        except Exception as error:
+            if not isinstance(error.__cause__ or error.__context__, sqlite3.Error):
+                raise
+            raise _unreadable(self.path, error) from error
+        self._reopen()  # someone opened it for writing under our eyes: ask again, with locks this time
+        return self._read(ask)
+
+    def _reopen(self) -> None:
+        self._db.close()
+        self._db, self._stamp = _connect(self.path)
+        self._opened += 1
+
+
+Stamp = tuple[int, int, int]
+
+
+def _connect(path: Path) -> tuple[SqliteDatabase, Stamp | None]:
+    """Open `path`; the stamp is given where it is read as an unchanging file (no writer has it open)."""
+    try:
+        stamp = _stamp(path)
+    except FileNotFoundError:
+        raise NotFound(f"there is no database at {path}", remedy="`taskdeck add -- COMMAND` makes one") from None
+    except OSError as error:
+        raise NotPermitted(f"{path} can't be read", error.strerror or "", "ask as its owner") from error
+    mode = "mode=ro" if stamp is None else "mode=ro&immutable=1"
+    database = SqliteDatabase(
+        f"file:{quote(str(path.absolute()))}?{mode}", uri=True, pragmas=PRAGMAS, cached_statements=256, timeout=10
+    )
+    try:
+        database.connect()
+        _check_schema(database, path)
+    except StoreError:
+        database.close()
+        raise
+    except Exception as error:
+        database.close()
+        raise _unreadable(path, error) from error
+    return database, stamp
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """What identifies the file's content while no write-ahead log lies beside it; None where one does."""
+    if os.path.exists(f"{path}-wal") or os.path.exists(f"{path}-journal"):
+        return None
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _check_schema(database: SqliteDatabase, path: Path) -> None:
+    version = database.connection().execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        older = version < SCHEMA_VERSION
+        raise SchemaMismatch(
+            f"{path} has schema {version}, this taskdeck reads schema {SCHEMA_VERSION}",
+            "it was written by an older taskdeck" if older else "it was written by a newer taskdeck",
+            "start the engine once: `taskdeck run` migrates it" if older else "upgrade this taskdeck",
+        )
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError | NotPermitted:
+    if not os.access(path, os.R_OK):
+        return NotPermitted(f"{path} can't be read", "no permission", "ask as its owner")
+    return StoreError(f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup")
+
+
+def read_anchors(path: Path) -> list[tuple[int, int, str, str]]:
+    """The heads of the chain noted in `<db>.anchors`: event id, count, hash, UTC text; oldest first.
+
+    A last line without its end was being written when its writer died: it does not count. Raises `StoreError`.
+    """
+    try:
+        text = Path(f"{path}.anchors").read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise NotPermitted(f"{path}.anchors can't be read", error.strerror or "", "ask as its owner") from error
+    found = []
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        parts = line.split()
+        if not line.endswith("\n"):
+            break
+        if len(parts) != 4 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+            raise StoreError(f"{path}.anchors:{number} is no anchor", "the file was damaged", "restore it from a copy")
+        found.append((int(parts[0]), int(parts[1]), parts[2], parts[3]))
+    return found
+
+
+def _task_columns(whole: bool) -> ModelSelect:
+    fields = [field for field in t.Task._meta.sorted_fields if whole or field.name not in _BULKY]  # pyright: ignore
+    more = [SQL(_SUMMARY).alias("summary")]
+    if whole:
+        more.append(SQL(_LAST_CHECKPOINT).alias("checkpoint"))
+    return t.Task.select(*fields, *more)
+
+
+def _task_conditions(wanted: Filter, now: str) -> Iterator[Any]:
+    yield from _among(t.Task.state, wanted.states)
+    yield from _among(t.Task.type, wanted.types)
+    yield from _among(t.Task.idempotency_key, wanted.keys)
+    yield from _among(t.Task.reason, wanted.reasons)
+    yield from _within(t.Task.id, wanted.ids)
+    yield from _within(t.Task.worker_id, wanted.workers)
+    yield from _within(t.Task.parent_id, wanted.parents)
+    yield from _aged(t.Task.created_at, wanted, now)
+    if wanted.tags:
+        yield _any(SQL(_HAS_TAG, [tag]) for tag in wanted.tags)
+    for text in wanted.text:
+        yield _any(_holds(field, text) for field in _SEARCHED)
+
+
+def _event_conditions(wanted: EventFilter, now: str) -> Iterator[Any]:
+    yield from _among(t.Event.event_type, wanted.types)
+    yield from _among(t.Event.level, wanted.levels)
+    yield from _among(t.Event.reason, wanted.reasons)
+    yield from _among(t.Event.actor, wanted.actors)
+    yield from _within(t.Event.task_id, wanted.tasks)
+    yield from _within(t.Event.worker_id, wanted.workers)
+    yield from _aged(t.Event.created_at, wanted, now)
+    for text in wanted.text:
+        yield _any(_holds(field, text) for field in (t.Event.message, t.Event.payload_json))
+
+
+def _among(field: Any, values: tuple[str, ...]) -> Iterator[Expression]:
+    if values:
+        yield field.in_(values)
+
+
+def _within(field: Any, ranges: tuple[Range, ...]) -> Iterator[Any]:
+    if ranges:
+        yield _any(field.between(first, last) for first, last in ranges)
+
+
+def _aged(field: Any, wanted: Filter | EventFilter, now: str) -> Iterator[Any]:
+    if wanted.older is not None:
+        yield field < add_seconds(now, -wanted.older)
+    if wanted.younger is not None:
+        yield field > add_seconds(now, -wanted.younger)
+
+
+def _holds(field: Any, text: str) -> Expression:
+    # SQLite folds only ASCII letters; so do we, or nothing else would match.
+    folded = "".join(c.lower() if c.isascii() else c for c in text)
+    return fn.INSTR(fn.LOWER(field), folded) > 0
+
+
+def _any(conditions: Iterator[Any]) -> Any:
+    found = next(conditions)
+    for condition in conditions:
+        found = found | condition
+    return found
