@@ -84,7 +84,9 @@ def is_ids(word: str) -> bool:
 _IDS = re.compile(r"#?\d+(?:-#?\d+)?(?:,#?\d+(?:-#?\d+)?)*,?", re.ASCII)
 _RANGE = re.compile(r"#?(\d{1,19})(?:-#?(\d{1,19}))?", re.ASCII)
 _TERM = re.compile(r"([A-Za-z_]+)(:|[<>]=?)(.*)", re.DOTALL)
-_WORD = re.compile(r'(?P<head>[A-Za-z_]+(?::|[<>]=?))?"(?P<quoted>(?:[^"\\]|\\.)*)"?|(?P<plain>\S+)', re.DOTALL)
+_WORD = re.compile(
+    r'(?P<head>[A-Za-z_]+(?::|[<>]=?))?"(?P<quoted>(?:[^"\\]|\\.)*)"?|(?P<plain>\S+)', re.DOTALL
+)
 
 Word = tuple[str, bool]
 """A word and whether it is quoted text, which is never read as a term."""
@@ -152,7 +154,9 @@ def _age(sign: str, value: str) -> float:
     try:
         return parse_duration(value)
     except ValueError as error:
-        raise UsageError(f"`age{sign}{value}` is no duration", str(error), "write age>2h or age<10m") from None
+        raise UsageError(
+            f"`age{sign}{value}` is no duration", str(error), "write age>2h or age<10m"
+        ) from None
 
 
 def _unknown_term(name: str, terms: Iterable[str]) -> UsageError:
@@ -160,7 +164,7 @@ def _unknown_term(name: str, terms: Iterable[str]) -> UsageError:
     return UsageError(
         f"`{name}` is no filter term{_nearest(name, known)}",
         f"known: {', '.join(f'{term}:' for term in terms)}, age>, age<",
-        'put plain text in double quotes, inside the shell\'s: \'"a:b"\'',
+        "put plain text in double quotes, inside the shell's: '\"a:b\"'",
     )
 
 
@@ -176,7 +180,9 @@ def _state(value: str, _: str) -> str:
     if name in TaskState.__members__:
         return name
     known = [state.lower() for state in TaskState.__members__]
-    raise UsageError(f"`state:{value}` is no state{_nearest(value.lower(), known)}", f"known: {', '.join(known)}")
+    raise UsageError(
+        f"`state:{value}` is no state{_nearest(value.lower(), known)}", f"known: {', '.join(known)}"
+    )
 
 
 def _level(value: str, _: str) -> str:

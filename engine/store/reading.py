@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from peewee import SQL, Expression, ModelSelect, SqliteDatabase, Tuple, fn
+from peewee import SQL, Expression, ModelSelect, PeeweeException, SqliteDatabase, Tuple, fn
 
 from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from ..rules.filters import EventFilter, Filter, Range
@@ -38,7 +38,14 @@ _SUMMARY = (
     f" ELSE substr(t1.payload, 1, {SUMMARY}) END"
 )
 _HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
-_SEARCHED = (t.Task.type, t.Task.payload, t.Task.idempotency_key, t.Task.error, t.Task.result, t.Task.progress_note)
+_SEARCHED = (
+    t.Task.type,
+    t.Task.payload,
+    t.Task.idempotency_key,
+    t.Task.error,
+    t.Task.result,
+    t.Task.progress_note,
+)
 _BULKY = frozenset({"payload", "result"})
 
 
@@ -115,7 +122,9 @@ class Reader:
 
     def running_attempts(self) -> list[Row]:
         """Task, number and worker of each attempt that has not ended, with its task's type and losses."""
-        query = t.Attempt.select(t.Attempt.task_id, t.Attempt.number, t.Attempt.worker_id, t.Task.type, t.Task.losses)
+        query = t.Attempt.select(
+            t.Attempt.task_id, t.Attempt.number, t.Attempt.worker_id, t.Task.type, t.Task.losses
+        )
         query = query.join(t.Task, on=(t.Attempt.task_id == t.Task.id)).where(t.Attempt.ended_at.is_null())
         return self._dicts(query.order_by(t.Attempt.id))
 
@@ -180,13 +189,9 @@ class Reader:
             found = ask()
             if self._stamp is None or self._stamp == _stamp(self.path):
                 return found
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.Error, PeeweeException) as error:
             if self._stamp is None or self._stamp == _stamp(self.path):
                 raise _unreadable(self.path, error) from error
-        except Exception as error:
-            if not isinstance(error.__cause__ or error.__context__, sqlite3.Error):
-                raise
-            raise _unreadable(self.path, error) from error
         self._reopen()  # someone opened it for writing under our eyes: ask again, with locks this time
         return self._read(ask)
 
@@ -204,12 +209,18 @@ def _connect(path: Path) -> tuple[SqliteDatabase, Stamp | None]:
     try:
         stamp = _stamp(path)
     except FileNotFoundError:
-        raise NotFound(f"there is no database at {path}", remedy="`taskdeck add -- COMMAND` makes one") from None
+        raise NotFound(
+            f"there is no database at {path}", remedy="`taskdeck add -- COMMAND` makes one"
+        ) from None
     except OSError as error:
         raise NotPermitted(f"{path} can't be read", error.strerror or "", "ask as its owner") from error
     mode = "mode=ro" if stamp is None else "mode=ro&immutable=1"
     database = SqliteDatabase(
-        f"file:{quote(str(path.absolute()))}?{mode}", uri=True, pragmas=PRAGMAS, cached_statements=256, timeout=10
+        f"file:{quote(str(path.absolute()))}?{mode}",
+        uri=True,
+        pragmas=PRAGMAS,
+        cached_statements=256,
+        timeout=10,
     )
     try:
         database.connect()
@@ -217,7 +228,7 @@ def _connect(path: Path) -> tuple[SqliteDatabase, Stamp | None]:
     except StoreError:
         database.close()
         raise
-    except Exception as error:
+    except (sqlite3.Error, PeeweeException) as error:
         database.close()
         raise _unreadable(path, error) from error
     return database, stamp
@@ -233,6 +244,8 @@ def _stamp(path: Path) -> Stamp | None:
 
 def _check_schema(database: SqliteDatabase, path: Path) -> None:
     version = database.connection().execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:
+        raise StoreError(f"{path} is not a database of taskdeck", remedy="name another file with --db")
     if version != SCHEMA_VERSION:
         older = version < SCHEMA_VERSION
         raise SchemaMismatch(
@@ -245,7 +258,9 @@ def _check_schema(database: SqliteDatabase, path: Path) -> None:
 def _unreadable(path: Path, error: Exception) -> StoreError | NotPermitted:
     if not os.access(path, os.R_OK):
         return NotPermitted(f"{path} can't be read", "no permission", "ask as its owner")
-    return StoreError(f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup")
+    return StoreError(
+        f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup"
+    )
 
 
 def read_anchors(path: Path) -> list[tuple[int, int, str, str]]:
@@ -258,14 +273,18 @@ def read_anchors(path: Path) -> list[tuple[int, int, str, str]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise NotPermitted(f"{path}.anchors can't be read", error.strerror or "", "ask as its owner") from error
+        raise NotPermitted(
+            f"{path}.anchors can't be read", error.strerror or "", "ask as its owner"
+        ) from error
     found = []
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         parts = line.split()
         if not line.endswith("\n"):
             break
         if len(parts) != 4 or not (parts[0].isdecimal() and parts[1].isdecimal()):
-            raise StoreError(f"{path}.anchors:{number} is no anchor", "the file was damaged", "restore it from a copy")
+            raise StoreError(
+                f"{path}.anchors:{number} is no anchor", "the file was damaged", "restore it from a copy"
+            )
         found.append((int(parts[0]), int(parts[1]), parts[2], parts[3]))
     return found
 

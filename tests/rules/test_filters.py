@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskdeck.engine.errors import UsageError
-from taskdeck.engine.rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
+from taskdeck.engine.rules.filters import (
+    EventFilter,
+    Filter,
+    ids,
+    is_ids,
+    parse,
+    parse_arguments,
+    parse_events,
+)
 from taskdeck.engine.rules.tasks import TaskState
 from tests.faults import fault
 
@@ -15,7 +23,9 @@ def test_an_empty_filter_asks_nothing() -> None:
 
 
 def test_every_term_is_read_into_its_field() -> None:
-    found = parse('state:failed type:fetch age>2h age<=3d tag:x key:k reason:timeout worker:2 parent:#4 "some text"')
+    found = parse(
+        'state:failed type:fetch age>2h age<=3d tag:x key:k reason:timeout worker:2 parent:#4 "some text"'
+    )
     assert found == Filter(
         states=("FAILED",),
         types=("fetch",),
@@ -50,7 +60,9 @@ def test_ids_are_numbers_ranges_and_lists_of_both() -> None:
     assert ids("1 3-5,9 #42 #6-#7") == [(1, 1), (3, 5), (9, 9), (42, 42), (6, 7)]
 
 
-@pytest.mark.parametrize("text", ["", "0", "x", "5-3", "-3", "1-", "1.5", "٣", "99999999999999999999", "9223372036854775808"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "x", "5-3", "-3", "1-", "1.5", "٣", "99999999999999999999", "9223372036854775808"]
+)
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         ids(text)
@@ -89,7 +101,9 @@ def test_an_unknown_state_names_the_nearest_and_the_known_ones() -> None:
     assert "needs_review" in caught.value.why
 
 
-@pytest.mark.parametrize("text", ["age:2h", "age>soon", "age>", "state:", "state>failed", "worker:x", "age>99999w"])
+@pytest.mark.parametrize(
+    "text", ["age:2h", "age>soon", "age>", "state:", "state>failed", "worker:x", "age>99999w"]
+)
 def test_a_malformed_term_is_refused_with_a_remedy_or_the_reason(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)

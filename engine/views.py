@@ -1,0 +1,549 @@
+"""What can be seen: immutable read models for screens, verbs and JSON, and the view that reads them.
+
+Owns the stable JSON names of tasks, attempts, workers, events, counts and the engine. Reads only; text is masked here, since
+nothing that leaves this module may hold a secret. Cleaning for a terminal is the business of who draws (`clean`).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .clock import Clock, SystemClock
+from .config import Config, read_secrets
+from .errors import NotFound
+from .rules.chain import Head, first_break
+from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
+from .rules.redaction import Redactor, clean
+from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
+from .rules.tasks import FINISHED, WAITING, TaskState
+from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
+
+__all__ = [
+    "EventFilter",
+    "Filter",
+    "TaskState",
+    "clean",
+    "format_duration",
+    "ids",
+    "is_ids",
+    "parse",
+    "parse_arguments",
+    "parse_duration",
+    "parse_events",
+    "parse_utc",
+    "seconds_between",
+    "utc_text",
+]  # the words of the rules that screens and verbs need; they import nothing below this module
+
+POLL = 0.25
+"""Seconds between two looks at whether the database has changed."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a task says it is."""
+
+    done: float | None
+    total: float | None
+    note: str | None
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a task."""
+
+    attempt: int
+    worker: int
+    fence: int
+    dispatched_at: str
+    started_at: str | None
+    ended_at: str | None
+    outcome: str | None
+    reason: str | None
+    exit_code: int | None
+    error: Any
+    tail: str | None
+    log_path: str | None
+    command_pid: int | None
+    resumed_from: int
+    resources: list[str] = []
+    route: str | None = None
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A task as the stable JSON names it. `summary` is what it does in a line; `payload` and `attempts` come with one task only."""
+
+    id: int
+    type: str
+    state: str
+    reason: str
+    priority: int
+    next_run_at: str
+    retry_count: int
+    max_retry: int
+    attempt: int
+    worker: int | None
+    progress: Progress | None
+    key: str | None
+    schedule: str | None
+    tags: list[str]
+    scheduled_at: str
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    updated_at: str
+    waits: list[str]
+    summary: str
+    error: Any
+    wanted: str | None
+    parent: int | None
+    losses: int
+    timeout: float | None
+    on_lost: str | None
+    resources: list[str] = []
+    route: str | None = None
+    checkpoint: Any = None
+    result: Any = None
+    payload: Any = msgspec.UNSET
+    attempts: list[AttemptView] | msgspec.UnsetType = msgspec.UNSET
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker process; `attempts` are what it runs, as `#task.attempt`."""
+
+    id: int
+    incarnation: str
+    pid: int
+    host: str
+    code_version: str
+    state: str
+    started_at: str
+    last_heartbeat: str | None
+    attempts: list[str]
+    rss: int | None
+    ended_at: str | None
+    end_reason: str | None
+
+
+class EventView(msgspec.Struct, frozen=True):
+    """One row of the audit, column for column."""
+
+    event_id: int
+    task_id: int | None
+    resource_id: str | None
+    route_id: str | None
+    worker_id: int | None
+    event_type: str
+    level: str
+    reason: str | None
+    actor: str
+    message: str
+    payload_json: str | None
+    created_at: str
+    hash: str
+
+
+class EngineView(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine that runs on this database, or (`running` false) the last that did."""
+
+    running: bool
+    pid: int | None = None
+    since: str | None = None
+    version: str | None = None
+    host: str | None = None
+    supervisor: int | None = None
+    incarnation: str | None = None
+    socket: str | None = None
+    ended_at: str | None = None
+    end_reason: str | None = None
+
+
+class HoldView(msgspec.Struct, frozen=True):
+    """The queue or a type that is held back."""
+
+    scope: str
+    actor: str
+    created_at: str
+
+
+class AnchorView(msgspec.Struct, frozen=True):
+    """The head of the audit chain as it was noted outside the database."""
+
+    event_id: int
+    count: int
+    hash: str
+    at: str
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the audit is as it was written; if not, the first event that is not and what gives it away."""
+
+    ok: bool
+    events: int
+    event_id: int | None
+    problem: str
+    anchored_to: int | None
+    anchored_at: str | None
+
+
+Counts = dict[str, int]
+"""Number of tasks by state; every state is named."""
+
+
+def now() -> datetime:
+    """This moment, for verbs that turn `--in 5m` into a time."""
+    return SystemClock().utc()
+
+
+def holder(config: Config) -> EngineView:
+    """Who runs on the database, told by its lock alone; changes nothing and needs no database."""
+    from .edge.locks import DatabaseLock, is_held
+
+    if not is_held(config.db):
+        return EngineView(running=False)
+    found = DatabaseLock.holder(config.db)
+    if found is None:
+        return EngineView(running=True)
+    if found.role != "engine":
+        return EngineView(running=False)
+    return EngineView(running=True, pid=found.pid, incarnation=found.incarnation, socket=found.socket or None)
+
+
+@contextmanager
+def open_view(config: Config, clock: Clock | None = None) -> Iterator[View]:
+    """Open the database of `config` for reading. Raises `NotFound`, `NotPermitted`, `SchemaMismatch` or `StoreError`."""
+    from .store.reading import Reader  # peewee is only loaded when something is read
+
+    with Reader(config.db) as reader:
+        yield View(config, reader, clock or SystemClock())
+
+
+class View:
+    """Everything that can be asked about one database; use it in one thread."""
+
+    def __init__(self, config: Config, reader: Any, clock: Clock) -> None:
+        self.config = config
+        self._reader = reader
+        self._clock = clock
+        self._redactor = Redactor(read_secrets(config)[0], config.secrets.names)
+
+    @property
+    def now(self) -> str:
+        """This moment as UTC text."""
+        return utc_text(self._clock.utc())
+
+    def mask(self, text: str) -> str:
+        """`text` without secrets."""
+        return self._redactor.text(text)
+
+    def tasks(
+        self, wanted: Filter, limit: int = 100, *, before: int | None = None, whole: bool = False
+    ) -> list[TaskView]:
+        """The newest matching tasks, newest first, ids under `before`; `whole` adds checkpoint and result."""
+        rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
+        situation = self._situation(rows)
+        return [self._task(row, situation, {}) for row in rows]
+
+    def task(self, task_id: int) -> TaskView:
+        """One task with payload and attempts. Raises `NotFound`."""
+        rows = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now, whole=True)
+        if not rows:
+            raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
+        attempts = [self._attempt(row) for row in self._reader.attempts(task_id)]
+        more = {"payload": self._json(rows[0]["payload"]), "attempts": attempts}
+        return self._task(rows[0], self._situation(rows), more)
+
+    def task_ids(self, wanted: Filter) -> list[int]:
+        """The ids of all matching tasks, oldest first."""
+        return self._reader.task_ids(wanted, now=self.now)
+
+    def states(self, task_ids: Sequence[int]) -> dict[int, str]:
+        """The state of each of these tasks that exists."""
+        return self._reader.states(list(task_ids))
+
+    def why(self, task_id: int) -> tuple[TaskView, list[str]]:
+        """One task and the reasons why it does not run now, tasks ahead of it counted."""
+        task = self.task(task_id)
+        if task.state not in WAITING:
+            return task, task.waits
+        row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
+        return task, list(
+            explain(_candidate(row), self._situation([row]), self._reader.ahead(row, now=self.now))
+        )
+
+    def workers(self, *, ended: int = 0) -> list[WorkerView]:
+        """The workers that live, and the last `ended` that don't."""
+        runs: dict[int, list[str]] = {}
+        for row in self._reader.running_attempts():
+            runs.setdefault(row["worker_id"], []).append(f"#{row['task_id']}.{row['number']}")
+        return [_worker(row, runs.get(row["id"], [])) for row in self._reader.workers(ended=ended)]
+
+    def events(self, wanted: EventFilter, *, after: int = 0, limit: int = 100) -> list[EventView]:
+        """The newest matching events with ids over `after`, oldest first."""
+        return [
+            EventView(**row) for row in self._reader.events(wanted, now=self.now, after=after, limit=limit)
+        ]
+
+    def counts(self) -> Counts:
+        """How many tasks are in each state."""
+        found = self._reader.counts()
+        return {state.value: found.get(state.value, 0) for state in TaskState}
+
+    def engine(self) -> EngineView:
+        """The engine that runs on this database, or the last that did."""
+        running = holder(self.config)
+        row = self._reader.engine()
+        if row is None or (running.running and running.incarnation not in ("", None, row["incarnation"])):
+            return running
+        return EngineView(
+            running=running.running,
+            pid=row["pid"],
+            since=row["started_at"],
+            version=row["code_version"],
+            host=row["host"],
+            supervisor=row["supervisor_pid"],
+            incarnation=row["incarnation"],
+            socket=running.socket,
+            ended_at=row["ended_at"],
+            end_reason=row["end_reason"],
+        )
+
+    def holds(self) -> list[HoldView]:
+        """What is held back, and by whom."""
+        return [HoldView(**row) for row in self._reader.holds()]
+
+    def types(self) -> dict[str, Any]:
+        """The handler types as the last worker published them: name → `messages.TypeInfo`."""
+        from .run.messages import TypeInfo
+
+        return {
+            row["name"]: msgspec.json.decode(row["settings"], type=TypeInfo) for row in self._reader.types()
+        }
+
+    def checkpoints(self, task_id: int) -> list[dict[str, Any]]:
+        """The kept checkpoints of a task, newest first, their `data` decoded."""
+        return [row | {"data": self._json(row["data"])} for row in self._reader.checkpoints(task_id)]
+
+    def operations(self, task_id: int) -> list[dict[str, Any]]:
+        """The operations that a task began, their `result` decoded."""
+        return [row | {"result": self._json(row["result"])} for row in self._reader.operations(task_id)]
+
+    def log_path(self, task_id: int, attempt: int | None = None) -> Path:
+        """The log of an attempt (the last by default). Raises `NotFound`."""
+        found = [row for row in self._reader.attempts(task_id) if attempt in (None, row["number"])]
+        if not found:
+            which = f"attempt {attempt} of #{task_id}" if attempt else f"attempt of #{task_id} yet"
+            raise NotFound(f"there is no {which}", remedy=f"see: taskdeck show {task_id}")
+        number, named = found[-1]["number"], found[-1]["log_path"]
+        if not named:
+            raise NotFound(
+                f"attempt {number} of #{task_id} keeps no log", "Python handlers write events, not output"
+            )
+        return self.config.log_directory / named
+
+    def anchors(self) -> list[AnchorView]:
+        """The heads of the chain noted outside the database, oldest first."""
+        from .store.reading import read_anchors
+
+        return [AnchorView(*anchor) for anchor in read_anchors(self.config.db)]
+
+    def verify_audit(self) -> AuditReport:
+        """Walk the whole audit in constant memory and name the first event that is not as it was written."""
+        # In this order nothing that a writer adds meanwhile can look like a break: anchors, rows, head.
+        anchors = self.anchors()
+        newest = self._reader.last_event()
+        head = Head(*self._reader.head())
+        noted = [Head(anchor.event_id, anchor.count, anchor.hash) for anchor in anchors]
+        broken = first_break(self._reader.chain(max(newest, head.event_id)), head, noted)
+        last = anchors[-1] if anchors else None
+        return AuditReport(
+            ok=broken is None,
+            events=head.count,
+            event_id=broken.event_id if broken else None,
+            problem=broken.problem if broken else "",
+            anchored_to=last.event_id if last else None,
+            anchored_at=last.at if last else None,
+        )
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait until anyone changes the database, at most `seconds`. Returns whether someone did."""
+        deadline = self._clock.monotonic() + seconds
+        seen = self._reader.version()
+        while self._clock.monotonic() < deadline:
+            self._clock.sleep(min(POLL, max(deadline - self._clock.monotonic(), 0)))
+            if self._reader.version() != seen:
+                return True
+        return False
+
+    def _situation(self, rows: Sequence[dict[str, Any]]) -> Situation:
+        """What decides about waiting tasks; asked only where one of `rows` waits."""
+        if not any(row["state"] in WAITING for row in rows):
+            return Situation(now=self.now, max_running=self.config.engine.max_running)
+        types = self.types()
+        attempts = self._reader.running_attempts()
+        running: dict[str, int] = {}
+        for attempt in attempts:
+            running[attempt["type"]] = running.get(attempt["type"], 0) + 1
+        return Situation(
+            now=self.now,
+            max_running=self.config.engine.max_running,
+            running=running,
+            caps=self._caps(types),
+            held={hold.scope: hold.actor for hold in self.holds()},
+            workers=self._rooms(attempts, frozenset(types)),
+            engine=holder(self.config).running,
+        )
+
+    def _caps(self, types: dict[str, Any]) -> dict[str, int]:
+        caps = {name: info.concurrency for name, info in types.items()}
+        caps |= {
+            name: own.concurrency for name, own in self.config.types.items() if own.concurrency is not None
+        }
+        if self.config.shell.concurrency is not None:
+            caps.setdefault(COMMAND_TYPE, None)
+            caps[COMMAND_TYPE] = caps[COMMAND_TYPE] or self.config.shell.concurrency
+        return {name: cap for name, cap in caps.items() if cap is not None}
+
+    def _rooms(self, attempts: list[dict[str, Any]], types: frozenset[str]) -> tuple[WorkerRoom, ...]:
+        runs: dict[int, list[int]] = {}
+        for attempt in attempts:
+            runs.setdefault(attempt["worker_id"], []).append(attempt["losses"])
+        slots = self.config.engine.slots
+        return tuple(
+            WorkerRoom(worker["id"], slots - len(has), len(has), types, alone=any(has))
+            for worker in self._reader.workers()
+            if worker["state"] == "READY"
+            for has in [runs.get(worker["id"], [])]
+        )
+
+    def _max_retry(self, row: dict[str, Any]) -> int:
+        """The task's own bound, else its type's (configured, then declared in code), else the general one."""
+        configured = self.config.types.get(row["type"])
+        if row["max_retry"] is not None:
+            return row["max_retry"]
+        if configured and configured.max_retry is not None:
+            return configured.max_retry
+        declared = self._declared.get(row["type"])
+        return declared if declared is not None else self.config.retry.max_retry
+
+    @cached_property
+    def _declared(self) -> dict[str, int | None]:
+        return {name: info.max_retry for name, info in self.types().items()}
+
+    def _task(self, row: dict[str, Any], situation: Situation, more: dict[str, Any]) -> TaskView:
+        done, total, note = row["progress_done"], row["progress_total"], row["progress_note"]
+        shown = (done, total, note) != (None, None, None)
+        return TaskView(
+            id=row["id"],
+            type=row["type"],
+            state=row["state"],
+            reason=row["reason"],
+            priority=row["priority"],
+            next_run_at=row["next_run_at"],
+            retry_count=row["retry_count"],
+            max_retry=self._max_retry(row),
+            attempt=row["attempt"],
+            worker=row["worker_id"],
+            progress=Progress(done, total, note and self.mask(note)) if shown else None,
+            checkpoint=self._json(row.get("checkpoint")),
+            result=self._json(row.get("result")),
+            error=self._json(row["error"]),
+            key=row["idempotency_key"],
+            schedule=row["schedule"],
+            tags=msgspec.json.decode(row["tags"], type=list[str]),
+            scheduled_at=row["scheduled_at"],
+            created_at=row["created_at"],
+            started_at=row["started_at"],
+            finished_at=row["finished_at"],
+            updated_at=row["updated_at"],
+            waits=_waits(row, situation),
+            summary=self.mask(_summary(row)),
+            wanted=row["wanted"],
+            parent=row["parent_id"],
+            losses=row["losses_total"],
+            timeout=row["timeout"],
+            on_lost=row["on_lost"],
+            **more,
+        )
+
+    def _attempt(self, row: dict[str, Any]) -> AttemptView:
+        return AttemptView(
+            attempt=row["number"],
+            worker=row["worker_id"],
+            error=self._json(row["error"]),
+            tail=self.mask(row["tail"]) if row["tail"] else row["tail"],
+            **{name: row[name] for name in _SAME_IN_ATTEMPT},
+        )
+
+    def _json(self, text: str | None) -> Any:
+        """Stored JSON as a value without secrets; what is damaged is shown as such, never hidden."""
+        if text is None:
+            return None
+        try:
+            return self._redactor.value(
+                json.loads(text)
+            )  # not msgspec: whole numbers of any length stay exact
+        except (ValueError, RecursionError):
+            return {"unreadable": self.mask(text[:200])}
+
+
+_SAME_IN_ATTEMPT = tuple(
+    [
+        "fence",
+        "dispatched_at",
+        "started_at",
+        "ended_at",
+        "outcome",
+        "reason",
+        "exit_code",
+        "log_path",
+        "command_pid",
+        "resumed_from",
+    ]
+)
+
+
+def _worker(row: dict[str, Any], attempts: list[str]) -> WorkerView:
+    same = {name: row[name] for name in WorkerView.__struct_fields__ if name != "attempts"}
+    return WorkerView(attempts=attempts, **same)
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    return Candidate(
+        row["id"], row["type"], row["state"], row["effective_priority"], row["next_run_at"], row["losses"]
+    )
+
+
+def _waits(row: dict[str, Any], situation: Situation) -> list[str]:
+    """Why a task does not run now; nothing for one that runs or has finished."""
+    state, task_id = TaskState(row["state"]), row["id"]
+    if state in WAITING:
+        return list(explain(_candidate(row), situation))
+    if state in FINISHED or state == TaskState.RUNNING:
+        return []
+    return [_STANDS[state].format(id=task_id, reason=row["reason"])]
+
+
+_STANDS = {
+    TaskState.PAUSED: "it is paused ({reason}); go on with: taskdeck resume {id}",
+    TaskState.LOST: "its worker was lost; it is taken over as soon as that is certain",
+    TaskState.NEEDS_REVIEW: "it waits for a person ({reason}): taskdeck retry {id}, or taskdeck discard {id}",
+}
+
+
+def _summary(row: dict[str, Any]) -> str:
+    """What the task does, in a line: the command, or the payload's beginning."""
+    text = row["summary"] or ""
+    if row["type"] != COMMAND_TYPE:
+        return "" if text in ("null", "{}") else text
+    try:
+        return shlex.join(json.loads(text))
+    except (ValueError, TypeError):  # cut in the middle
+        return text
