@@ -49,8 +49,9 @@ def test_a_source_folder_is_mapped_linked_and_imported_as_taskdeck(top: str) -> 
     assert import_module(f"taskdeck.{top}").__path__[0] == str(ROOT / top)
 
 
-def test_the_installed_version_is_the_projects() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     assert metadata.version("taskdeck") == PROJECT["project"]["version"]
+    assert import_module("taskdeck.engine").__version__ == PROJECT["project"]["version"]
 
 
 def test_the_changelog_has_a_place_for_what_comes_next() -> None:
