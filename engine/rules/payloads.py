@@ -1,0 +1,232 @@
+"""Strict JSON for payloads, checkpoints and results: what is ambiguous or endless is refused with its place.
+
+Owns the limits. Accepts what RFC 8259 calls interoperable, and integers of any size up to the limit, exactly.
+Never recurses, so no input can exhaust the stack. Knows nothing of a handler's declared type.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from ..errors import InvalidPayload
+
+LARGEST = 1 << 20
+"""Bytes of UTF-8 text."""
+DEEPEST = 64
+"""Lists and objects inside each other."""
+LONGEST_NUMBER = 400
+"""Digits (any characters) of one number."""
+
+_STRING = r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)'  # an open one runs to the end, so that no scan starts over
+_BRACKETS = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
+    re.DOTALL,
+)
+_TOKENS = re.compile(
+    rf"(?P<string>{_STRING})(?P<key>\s*:)?|(?P<word>-?[A-Za-z0-9][A-Za-z0-9.+-]*)|[{{}}]", re.DOTALL
+)
+_SMALLEST_TOO_LONG = 10**LONGEST_NUMBER
+
+
+class _Fault(Exception):
+    """A hook of the parser met what JSON's grammar allows and we don't; its place is looked up afterwards."""
+
+
+def decode(text: str | bytes, *, where: str) -> Any:
+    """The value of a JSON text. `where` ("payload", "result" …) names it in the message of InvalidPayload."""
+    text = _decoded(text, where)
+    _check_depth(text, where)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_real,
+            parse_constant=_constant,
+        )
+    except _Fault:
+        _refuse(where, *_first_fault(text))
+    except json.JSONDecodeError as error:
+        what = "it is empty" if not text.strip() else f"it is not JSON: {error.msg}{_at(text, error.pos)}"
+        _refuse(where, what, "write a JSON value, with texts and keys in double quotes")
+    for escape in _ESCAPES.finditer(text) if "\\u" in text else ():
+        if len(escape[0]) == 6:  # a whole pair has 12 characters, any other escape 2
+            what = f"half a surrogate pair{_at(text, escape.start())}"
+            _refuse(where, what, "write both halves, or the character itself")
+    return value
+
+
+def encode(value: Any) -> str:
+    """The compact JSON text of a value of None, bool, int, float, str, list, tuple and dict with text keys.
+
+    Anything else, and what breaks a limit, raises InvalidPayload with its path (`$.rows[3].when`).
+    """
+    _check_value(value)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text.encode()) > LARGEST:
+        _refuse("value", _TOO_LARGE, _SMALLER)
+    return text
+
+
+_TOO_LARGE = f"it is larger than {LARGEST >> 20} MiB as JSON"
+_SMALLER = "keep the data in a file and write its path here"
+_TOO_DEEP = f"more than {DEEPEST} lists and objects stand inside each other"
+_FLATTER = "write it flatter"
+_TOO_LONG = f"a number of more than {LONGEST_NUMBER} characters"
+_AS_TEXT = "write it as a text"
+_HALF = "a text holds half a surrogate pair (it came from bytes that are not UTF-8)"
+
+
+def _refuse(where: str, why: str, remedy: str) -> NoReturn:
+    raise InvalidPayload(f"the {where} is refused", why, remedy) from None
+
+
+def _at(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f" at line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def _decoded(text: str | bytes, where: str) -> str:
+    if len(text) > LARGEST:
+        _refuse(where, _TOO_LARGE, _SMALLER)
+    try:
+        raw = text.encode() if isinstance(text, str) else text
+        decoded = raw.decode()
+    except UnicodeEncodeError as error:
+        _refuse(where, f"{_HALF}, character {error.start + 1}", "write it in UTF-8")
+    except UnicodeDecodeError as error:
+        _refuse(where, f"byte {error.start + 1} is not UTF-8", "write it in UTF-8")
+    if len(raw) > LARGEST:
+        _refuse(where, _TOO_LARGE, _SMALLER)
+    return decoded.removeprefix("\ufeff")
+
+
+def _check_depth(text: str, where: str) -> None:
+    """Before parsing, for the parser recurses. In most texts there are too few brackets to be looked at."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth += (found[0] in "[{") - (found[0] in "]}")
+        if depth > DEEPEST:
+            _refuse(where, _TOO_DEEP + _at(text, found.start()), _FLATTER)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _Fault
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:
+        raise _Fault
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    if len(digits) > LONGEST_NUMBER or not math.isfinite(value := float(digits)):
+        raise _Fault
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Fault
+
+
+def _first_fault(text: str) -> tuple[str, str]:
+    """What the hooks met, with its place: the reason and the remedy."""
+    keys: list[set[str]] = []
+    for found in _TOKENS.finditer(text):
+        if found[0] == "{":
+            keys.append(set())
+        elif found[0] == "}":
+            keys = keys[:-1]
+        elif found["key"] and keys:
+            key = json.loads(found["string"], strict=False)
+            if key in keys[-1]:
+                what = f"the key {found['string'][:60]} stands twice in one object,"
+                return what + _at(text, found.start()), "remove one of the two"
+            keys[-1].add(key)
+        elif found["word"] and (fault := _word_fault(found["word"])):
+            return fault[0] + _at(text, found.start()), fault[1]
+    return "it is ambiguous", "write plain JSON"
+
+
+def _word_fault(word: str) -> tuple[str, str] | None:
+    if word in ("NaN", "Infinity", "-Infinity"):
+        return f"{word} is not JSON", "write null"
+    if len(word) > LONGEST_NUMBER:
+        return _TOO_LONG, _AS_TEXT
+    is_huge = re.fullmatch(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", word) and math.isinf(float(word))
+    return ("a number out of range", _AS_TEXT) if is_huge else None
+
+
+_Place = tuple["_Place | None", str | int]
+
+
+def _check_value(value: Any) -> None:
+    """Walk the value with a list instead of the stack; a value that holds itself ends at the depth limit."""
+    waiting: list[tuple[Any, int, _Place | None]] = [(value, 0, None)]
+    seen = 0
+    while waiting:
+        item, depth, place = waiting.pop()
+        seen += 1
+        if seen > LARGEST:  # each item is at least a byte; shared parts could unfold without end
+            _refuse("value", _TOO_LARGE, _SMALLER)
+        if isinstance(item, dict | list | tuple):
+            if depth == DEEPEST:
+                _refuse("value", f"{_path(place)}: {_TOO_DEEP}", _FLATTER)
+            waiting.extend((part, depth + 1, (place, key)) for key, part in _parts(item, place))
+        elif fault := _scalar_fault(item):
+            _refuse("value", f"{_path(place)}: {fault[0]}", fault[1])
+
+
+def _parts(
+    item: dict[Any, Any] | list[Any] | tuple[Any, ...], place: _Place | None
+) -> Iterator[tuple[Any, Any]]:
+    if not isinstance(item, dict):
+        yield from enumerate(item)
+        return
+    for key, part in item.items():
+        if not isinstance(key, str):
+            _refuse("value", f"{_path(place)}: a key is {type(key).__name__}, not a text", "write str(key)")
+        if fault := _scalar_fault(key):
+            _refuse("value", f"{_path(place)}: a key: {fault[0]}", fault[1])
+        yield key, part
+
+
+def _scalar_fault(item: Any) -> tuple[str, str] | None:
+    if item is None or isinstance(item, bool):
+        return None
+    if isinstance(item, str):
+        return None if item.isascii() or _is_encodable(item) else (_HALF, 'decode it with errors="replace"')
+    if isinstance(item, int):
+        return None if abs(item) < _SMALLEST_TOO_LONG else (_TOO_LONG, _AS_TEXT)
+    if isinstance(item, float):
+        return None if math.isfinite(item) else (f"{item} is not JSON", "write None")
+    return f"{type(item).__name__} is not JSON", "convert it to a text, number, list or dict"
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _path(place: _Place | None) -> str:
+    """`$.rows[3].when`; keys that are no plain word stand in quotes."""
+    parts: list[str] = []
+    while place is not None:
+        place, key = place
+        plain = isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key[:60], re.ASCII)
+        parts.append(f".{key[:60]}" if plain and isinstance(key, str) else f"[{json.dumps(key)[:60]}]")
+    return "$" + "".join(reversed(parts))
