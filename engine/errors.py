@@ -6,8 +6,9 @@ never hold a secret. Nothing else lives here: no I/O, no imports from the rest o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 class TaskdeckError(Exception):
@@ -154,3 +155,19 @@ class WaitTimeout(TaskdeckError):
 
     code = "wait_timeout"
     exit_code = 124
+
+
+def rebuild(fields: Mapping[str, Any]) -> TaskdeckError:
+    """The error that another process described by `as_dict`, with its code and exit code."""
+    classes = {each.code: each for each in _subclasses(TaskdeckError) if each is not ConfigError}
+    kind = classes.get(str(fields.get("code")), TaskdeckError)
+    error = kind(str(fields.get("what", "")), str(fields.get("why", "")), str(fields.get("remedy", "")))
+    error.exit_code = int(fields.get("exit_code", kind.exit_code))
+    return error
+
+
+def _subclasses(root: type[TaskdeckError]) -> list[type[TaskdeckError]]:
+    found = [root]
+    for each in root.__subclasses__():
+        found += _subclasses(each)
+    return found

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_argume
 from .rules.redaction import Redactor, clean
 from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
 from .rules.tasks import FINISHED, WAITING, TaskState
+from .run.messages import TypeInfo
+from .run.policies import Policies
 from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
 
 __all__ = [
@@ -182,6 +183,14 @@ class AnchorView(msgspec.Struct, frozen=True):
     at: str
 
 
+class LogView(msgspec.Struct, frozen=True):
+    """Where the output of one attempt is kept."""
+
+    task_id: int
+    attempt: int
+    path: Path
+
+
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the audit is as it was written; if not, the first event that is not and what gives it away."""
 
@@ -216,6 +225,17 @@ def holder(config: Config) -> EngineView:
     return EngineView(running=True, pid=found.pid, incarnation=found.incarnation, socket=found.socket or None)
 
 
+def wait_until_gone(config: Config, seconds: float, clock: Clock | None = None) -> bool:
+    """Wait until no engine holds the database, at most `seconds`. Returns whether it is gone."""
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + seconds
+    while holder(config).running:
+        if clock.monotonic() >= deadline:
+            return False
+        clock.sleep(POLL / 5)
+    return True
+
+
 @contextmanager
 def open_view(config: Config, clock: Clock | None = None) -> Iterator[View]:
     """Open the database of `config` for reading. Raises `NotFound`, `NotPermitted`, `SchemaMismatch` or `StoreError`."""
@@ -248,8 +268,9 @@ class View:
     ) -> list[TaskView]:
         """The newest matching tasks, newest first, ids under `before`; `whole` adds checkpoint and result."""
         rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
-        situation = self._situation(rows)
-        return [self._task(row, situation, {}) for row in rows]
+        policies = self._policies()
+        situation = self._situation(rows, policies)
+        return [self._task(row, situation, policies, {}) for row in rows]
 
     def task(self, task_id: int) -> TaskView:
         """One task with payload and attempts. Raises `NotFound`."""
@@ -258,7 +279,8 @@ class View:
             raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
         attempts = [self._attempt(row) for row in self._reader.attempts(task_id)]
         more = {"payload": self._json(rows[0]["payload"]), "attempts": attempts}
-        return self._task(rows[0], self._situation(rows), more)
+        policies = self._policies()
+        return self._task(rows[0], self._situation(rows, policies), policies, more)
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""
@@ -274,9 +296,8 @@ class View:
         if task.state not in WAITING:
             return task, task.waits
         row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
-        return task, list(
-            explain(_candidate(row), self._situation([row]), self._reader.ahead(row, now=self.now))
-        )
+        situation = self._situation([row], self._policies())
+        return task, list(explain(_candidate(row), situation, self._reader.ahead(row, now=self.now)))
 
     def workers(self, *, ended: int = 0) -> list[WorkerView]:
         """The workers that live, and the last `ended` that don't."""
@@ -319,10 +340,8 @@ class View:
         """What is held back, and by whom."""
         return [HoldView(**row) for row in self._reader.holds()]
 
-    def types(self) -> dict[str, Any]:
-        """The handler types as the last worker published them: name → `messages.TypeInfo`."""
-        from .run.messages import TypeInfo
-
+    def types(self) -> dict[str, TypeInfo]:
+        """The handler types as the last worker published them: by name."""
         return {
             row["name"]: msgspec.json.decode(row["settings"], type=TypeInfo) for row in self._reader.types()
         }
@@ -335,18 +354,28 @@ class View:
         """The operations that a task began, their `result` decoded."""
         return [row | {"result": self._json(row["result"])} for row in self._reader.operations(task_id)]
 
-    def log_path(self, task_id: int, attempt: int | None = None) -> Path:
-        """The log of an attempt (the last by default). Raises `NotFound`."""
+    def log(self, task_id: int, attempt: int | None = None) -> LogView:
+        """Where the output of an attempt (the last by default) is kept. Raises `NotFound`."""
         found = [row for row in self._reader.attempts(task_id) if attempt in (None, row["number"])]
         if not found:
             which = f"attempt {attempt} of #{task_id}" if attempt else f"attempt of #{task_id} yet"
             raise NotFound(f"there is no {which}", remedy=f"see: taskdeck show {task_id}")
-        number, named = found[-1]["number"], found[-1]["log_path"]
-        if not named:
-            raise NotFound(
-                f"attempt {number} of #{task_id} keeps no log", "Python handlers write events, not output"
-            )
-        return self.config.log_directory / named
+        number, path = found[-1]["number"], found[-1]["log_path"]
+        if not path:
+            raise NotFound(f"attempt {number} of #{task_id} keeps no log")
+        return LogView(task_id, number, self.config.log_directory / path)
+
+    def read_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
+        """The output so far, raw and unmasked; with `tail` only the last lines. Nothing where nothing was written."""
+        from .edge.logs import read_log
+
+        return read_log(log.path, tail=tail)
+
+    def follow_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
+        """The output as it grows, until the attempt has ended."""
+        from .edge.logs import follow_log
+
+        yield from self.read_log(log, tail=tail)
 
     def anchors(self) -> list[AnchorView]:
         """The heads of the chain noted outside the database, oldest first."""
@@ -382,11 +411,10 @@ class View:
                 return True
         return False
 
-    def _situation(self, rows: Sequence[dict[str, Any]]) -> Situation:
+    def _situation(self, rows: Sequence[dict[str, Any]], policies: Policies) -> Situation:
         """What decides about waiting tasks; asked only where one of `rows` waits."""
         if not any(row["state"] in WAITING for row in rows):
             return Situation(now=self.now, max_running=self.config.engine.max_running)
-        types = self.types()
         attempts = self._reader.running_attempts()
         running: dict[str, int] = {}
         for attempt in attempts:
@@ -395,21 +423,11 @@ class View:
             now=self.now,
             max_running=self.config.engine.max_running,
             running=running,
-            caps=self._caps(types),
+            caps=policies.caps(),
             held={hold.scope: hold.actor for hold in self.holds()},
-            workers=self._rooms(attempts, frozenset(types)),
+            workers=self._rooms(attempts, frozenset(policies.declared)),
             engine=holder(self.config).running,
         )
-
-    def _caps(self, types: dict[str, Any]) -> dict[str, int]:
-        caps = {name: info.concurrency for name, info in types.items()}
-        caps |= {
-            name: own.concurrency for name, own in self.config.types.items() if own.concurrency is not None
-        }
-        if self.config.shell.concurrency is not None:
-            caps.setdefault(COMMAND_TYPE, None)
-            caps[COMMAND_TYPE] = caps[COMMAND_TYPE] or self.config.shell.concurrency
-        return {name: cap for name, cap in caps.items() if cap is not None}
 
     def _rooms(self, attempts: list[dict[str, Any]], types: frozenset[str]) -> tuple[WorkerRoom, ...]:
         runs: dict[int, list[int]] = {}
@@ -423,21 +441,14 @@ class View:
             for has in [runs.get(worker["id"], [])]
         )
 
-    def _max_retry(self, row: dict[str, Any]) -> int:
-        """The task's own bound, else its type's (configured, then declared in code), else the general one."""
-        configured = self.config.types.get(row["type"])
-        if row["max_retry"] is not None:
-            return row["max_retry"]
-        if configured and configured.max_retry is not None:
-            return configured.max_retry
-        declared = self._declared.get(row["type"])
-        return declared if declared is not None else self.config.retry.max_retry
+    def _policies(self) -> Policies:
+        found = Policies(self.config)
+        found.publish(list(self.types().values()))
+        return found
 
-    @cached_property
-    def _declared(self) -> dict[str, int | None]:
-        return {name: info.max_retry for name, info in self.types().items()}
-
-    def _task(self, row: dict[str, Any], situation: Situation, more: dict[str, Any]) -> TaskView:
+    def _task(
+        self, row: dict[str, Any], situation: Situation, policies: Policies, more: dict[str, Any]
+    ) -> TaskView:
         done, total, note = row["progress_done"], row["progress_total"], row["progress_note"]
         shown = (done, total, note) != (None, None, None)
         return TaskView(
@@ -448,7 +459,7 @@ class View:
             priority=row["priority"],
             next_run_at=row["next_run_at"],
             retry_count=row["retry_count"],
-            max_retry=self._max_retry(row),
+            max_retry=policies.of(row).max_retry,
             attempt=row["attempt"],
             worker=row["worker_id"],
             progress=Progress(done, total, note and self.mask(note)) if shown else None,

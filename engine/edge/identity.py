@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,7 +28,7 @@ if not sys.platform.startswith("linux") or not hasattr(os, "pidfd_open"):
     )
 
 # Places in /proc/<pid>/stat counted from the state, which follows the last parenthesis (proc(5): field 3).
-_STATE, _UTIME, _STIME, _THREADS, _START, _RSS = 0, 11, 12, 17, 19, 21
+_STATE, _PARENT, _SESSION, _UTIME, _STIME, _THREADS, _START, _RSS = 0, 1, 3, 11, 12, 17, 19, 21
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -36,6 +37,15 @@ class Identity(msgspec.Struct, frozen=True):
     pid: int
     start_time: int
     boot_id: str
+
+
+class Process(NamedTuple):
+    """One process and its place among the others."""
+
+    identity: Identity
+    parent: int
+    session: int
+    dead: bool
 
 
 @functools.cache
@@ -86,8 +96,16 @@ def alive(identity: Identity) -> bool:
     fields = _stat(identity.pid) if identity.boot_id == boot_id() else None
     if not fields or int(fields[_START]) != identity.start_time:
         return False
-    # A main thread that ended shows Z while other threads of the process go on.
-    return fields[_STATE] not in b"ZX" or int(fields[_THREADS]) > 1
+    return not _is_dead(fields)
+
+
+def read(pid: int) -> Process | None:
+    """Who has this pid now, and where it belongs; None = nobody. A zombie is there, and dead."""
+    fields = _stat(pid)
+    if not fields:
+        return None
+    one = Identity(pid, int(fields[_START]), boot_id())
+    return Process(one, int(fields[_PARENT]), int(fields[_SESSION]), _is_dead(fields))
 
 
 def open_pidfd(identity: Identity) -> int | None:
@@ -145,6 +163,11 @@ def wait_readable(fd: int, seconds: float | None) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(None if seconds is None else max(0.0, seconds) * 1000))
+
+
+def _is_dead(fields: list[bytes]) -> bool:
+    # A main thread that ended shows Z while other threads of the process go on.
+    return fields[_STATE] in b"ZX" and int(fields[_THREADS]) <= 1
 
 
 def _stat(pid: int) -> list[bytes] | None:

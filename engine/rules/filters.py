@@ -162,8 +162,8 @@ def _age(sign: str, value: str) -> float:
 def _unknown_term(name: str, terms: Iterable[str]) -> UsageError:
     known = [*terms, "age"]
     return UsageError(
-        f"`{name}` is no filter term{_nearest(name, known)}",
-        f"known: {', '.join(f'{term}:' for term in terms)}, age>, age<",
+        f"`{name}` is no filter term",
+        f"{_nearest(name, known)}known: {', '.join(f'{term}:' for term in terms)}, age>, age<",
         "put plain text in double quotes, inside the shell's: '\"a:b\"'",
     )
 
@@ -172,7 +172,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     import difflib  # only needed for mistakes
 
     close = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def _state(value: str, _: str) -> str:
@@ -181,14 +181,14 @@ def _state(value: str, _: str) -> str:
         return name
     known = [state.lower() for state in TaskState.__members__]
     raise UsageError(
-        f"`state:{value}` is no state{_nearest(value.lower(), known)}", f"known: {', '.join(known)}"
+        f"`state:{value}` is no state", f"{_nearest(value.lower(), known)}known: {', '.join(known)}"
     )
 
 
 def _level(value: str, _: str) -> str:
     if value.lower() in LEVELS:
         return value.lower()
-    raise UsageError(f"`level:{value}` is no level{_nearest(value, LEVELS)}", f"known: {', '.join(LEVELS)}")
+    raise UsageError(f"`level:{value}` is no level", f"{_nearest(value, LEVELS)}known: {', '.join(LEVELS)}")
 
 
 def _range(value: str, name: str) -> Range:

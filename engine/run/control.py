@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import Refused
-from ..rules.tasks import CANCELLED, DEAD, FINISHED, LOST, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, WAITING
+from ..rules.tasks import (
+    CANCELLED,
+    DEAD,
+    FINISHED,
+    LOST,
+    PAUSED,
+    PENDING,
+    RETRYING,
+    RUNNING,
+    SUCCESS,
+    WAITING,
+)
 from ..store import requests, tasks
 from ..store.database import Transaction
 
@@ -38,7 +49,14 @@ def resume(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return "resumed"
     if task["wanted"] == "pause":
         _unwant(tx, task["id"], "withdrawn")
-        tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason="resume", message="pause withdrawn", ours=True)
+        tx.event(
+            "OPERATOR_REQUEST",
+            actor=actor,
+            task_id=task["id"],
+            reason="resume",
+            message="pause withdrawn",
+            ours=True,
+        )
         return "the pause is withdrawn"
     if task["state"] in WAITING or task["state"] is RUNNING:
         return "is not paused"
@@ -75,7 +93,13 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         PENDING,
         "user_retry",
         actor=actor,
-        columns={**tasks.NO_LEASE, **fresh, "next_run_at": tx.now, "finished_at": None, "effective_priority": task["priority"]},
+        columns={
+            **tasks.NO_LEASE,
+            **fresh,
+            "next_run_at": tx.now,
+            "finished_at": None,
+            "effective_priority": task["priority"],
+        },
     )
     return "waits for its turn"
 
@@ -132,7 +156,9 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             remedy=f"make a new task of it: taskdeck retry --again {task['id']}",
         )
     names = ("type", "payload", "priority", "tags", "timeout", "max_retry", "on_lost")
-    new_id, _ = tasks.create(tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor)
+    new_id, _ = tasks.create(
+        tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor
+    )
     return f"runs again as #{new_id}"
 
 

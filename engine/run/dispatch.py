@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from ..errors import IllegalTransition, StaleLease
+from ..rules.payloads import encode
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
-from ..rules.tasks import TaskState
+from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import attempts, checkpoints, processes, requests, tasks
 from ..store.database import Transaction
 from . import control
@@ -39,6 +40,8 @@ class Dispatched(msgspec.Struct, frozen=True):
     """What a tick did: runs by worker, open wishes, and when the next one is needed at the latest (UTC text)."""
 
     runs: dict[int, list[Run]]
+    suspects: set[int]
+    """Tasks among them whose worker was lost before: each has its worker for itself."""
     wishes: list[dict[str, Any]]
     wake_at: str | None
 
@@ -63,8 +66,10 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
             run = tx.unit(_start, claim, limits, policies)
         except (IllegalTransition, StaleLease):
             continue  # somebody else was first; the next tick looks again
-        runs.setdefault(start.worker_id, []).append(run)
-    return Dispatched(runs, tasks.wishes(tx), _earlier(tasks.next_due(tx), requests.next_dated(tx)))
+        if run is not None:
+            runs.setdefault(start.worker_id, []).append(run)
+    suspects = {start.candidate.id for start in starts if start.candidate.losses}
+    return Dispatched(runs, suspects, tasks.wishes(tx), _earlier(tasks.next_due(tx), requests.next_dated(tx)))
 
 
 def _candidates(tx: Transaction, situation: Situation) -> list[Candidate]:
@@ -85,16 +90,16 @@ _SPARE = 8
 """Some more of each lane than can start, since a suspect that waits for a worker of its own must not hide those behind it."""
 
 
-def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Policies) -> Run:
-    task = tasks.claim(tx, claim, limits.lease)
+def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Policies) -> Run | None:
+    """Claim one task and open its attempt. None: its checkpoints can't be read by this handler, so it goes to review."""
+    policy = policies.of(tasks.get(tx, claim.task_id))
+    resume = checkpoints.resume_point(tx, claim.task_id, policy.checkpoint_version)
+    task = tasks.claim(tx, claim, limits.lease, resumes_at=resume.seq)
     path = log_path(limits.logs, task["id"], task["attempt"])
     attempt_id = attempts.open_attempt(tx, task, path)
-    return _run(tx, task, attempt_id, path, policies)
-
-
-def _run(tx: Transaction, task: Mapping[str, Any], attempt_id: int, path: str, policies: Policies) -> Run:
-    policy = policies.of(task)
-    seq, data = checkpoints.latest_valid(tx, task["id"], policy.checkpoint_version)
+    if resume.needs_review:
+        _refuse_checkpoints(tx, task, resume.skipped)
+        return None
     return Run(
         task_id=task["id"],
         attempt_id=attempt_id,
@@ -102,8 +107,8 @@ def _run(tx: Transaction, task: Mapping[str, Any], attempt_id: int, path: str, p
         fence=task["fence"],
         type=task["type"],
         payload=task["payload"],
-        checkpoint=data,
-        checkpoint_seq=seq,
+        checkpoint=encode(resume.data),
+        checkpoint_seq=resume.seq,
         checkpoint_version=policy.checkpoint_version,
         timeout=policy.timeout,
         log_path=path,
@@ -111,6 +116,16 @@ def _run(tx: Transaction, task: Mapping[str, Any], attempt_id: int, path: str, p
         scheduled_at=task["scheduled_at"],
         retry_count=task["retry_count"],
         max_retry=policy.max_retry,
+    )
+
+
+def _refuse_checkpoints(tx: Transaction, task: Mapping[str, Any], faults: tuple[str, ...]) -> None:
+    why = f"no kept checkpoint can be resumed from: {'; '.join(faults)}"
+    error = encode({"class": "in_doubt", "kind": "checkpoint", "message": why, "rule": "checkpoint_version"})
+    attempts.close_attempt(tx, task["fence"], "never_started", "in_doubt", error=error)
+    columns = {**tasks.NO_LEASE, "error": error}
+    tasks.transition(
+        tx, task, NEEDS_REVIEW, "in_doubt", actor=tasks.ENGINE, message=why, columns=columns, ours=True
     )
 
 

@@ -21,7 +21,13 @@ TOTAL_FACTOR = 10
 
 
 def lose(
-    tx: Transaction, task: Mapping[str, Any], cause: str, *, started: bool, policies: Policies, max_losses: int
+    tx: Transaction,
+    task: Mapping[str, Any],
+    cause: str,
+    *,
+    started: bool,
+    policies: Policies,
+    max_losses: int,
 ) -> str:
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7"."""
     if task["state"] is LOST:
@@ -43,7 +49,9 @@ def lose(
     return _take_over(tx, {**task, **losses, "state": LOST}, cause, policies, max_losses)
 
 
-def _take_over(tx: Transaction, task: Mapping[str, Any], cause: str, policies: Policies, max_losses: int) -> str:
+def _take_over(
+    tx: Transaction, task: Mapping[str, Any], cause: str, policies: Policies, max_losses: int
+) -> str:
     number = task["id"]
     if task["wanted"] == "cancel":
         actor = requests.actor_of(tx, number, "cancel") or "operator"

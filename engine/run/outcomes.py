@@ -59,11 +59,19 @@ class Outcomes:
         policy = self._policies.of(task)
         verdict = decide(
             failure,
-            Charges(task["retry_count"], policy.max_retry, task["delays"], policy.max_delays, task["resource_faults"]),
+            Charges(
+                task["retry_count"],
+                policy.max_retry,
+                task["delays"],
+                policy.max_delays,
+                task["resource_faults"],
+            ),
             RetryPolicy(policy.base, policy.max_delay, policy.on_exhausted),
             self._uniform,
         )
-        error = encode({"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule})
+        error = encode(
+            {"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule}
+        )
         self._close(tx, task, outcome, "failed", verdict.reason, error)
         state = TaskState(verdict.state)
         columns = {
@@ -75,12 +83,26 @@ class Outcomes:
         }
         if state in (RETRYING, PENDING):
             columns |= tasks.wait_again(tx, task, state, add_seconds(tx.now, verdict.delay or 0.0))
-        tasks.transition(tx, task, state, verdict.reason, actor=ENGINE, message=f"{failure.kind}: {message}", columns=columns)
+        tasks.transition(
+            tx,
+            task,
+            state,
+            verdict.reason,
+            actor=ENGINE,
+            message=f"{failure.kind}: {message}",
+            columns=columns,
+        )
         if state is RETRYING:
             self._schedule_event(tx, task, columns, failure, verdict.delay or 0.0, policy.max_retry)
 
     def _schedule_event(
-        self, tx: Transaction, task: Task, columns: Mapping[str, Any], failure: Failure, delay: float, bound: int
+        self,
+        tx: Transaction,
+        task: Task,
+        columns: Mapping[str, Any],
+        failure: Failure,
+        delay: float,
+        bound: int,
     ) -> None:
         count = columns["retry_count"]
         tx.event(

@@ -38,6 +38,13 @@ class Policies:
         """Take over the declarations of a worker's manifest."""
         self._declared = {info.name: info for info in types}
 
+    def load(self, settings: Mapping[str, str]) -> None:
+        """Take over what was published before: name → settings JSON, as the store keeps it."""
+        self._declared = {
+            name: msgspec.convert(msgspec.json.decode(text), _Stored).info()
+            for name, text in settings.items()
+        }
+
     @property
     def declared(self) -> Mapping[str, TypeInfo]:
         """The types that handlers exist for, by name."""
@@ -50,7 +57,9 @@ class Policies:
         declared = self._declared.get(task["type"])
         return Policy(
             timeout=_first(task["timeout"], own.timeout, declared and declared.timeout) or None,
-            max_retry=_first(task["max_retry"], own.max_retry, declared and declared.max_retry, general.max_retry),
+            max_retry=_first(
+                task["max_retry"], own.max_retry, declared and declared.max_retry, general.max_retry
+            ),
             base=_first(own.base, declared and declared.base, general.base),
             max_delay=_first(own.max_delay, declared and declared.max_delay, general.max_delay),
             max_delays=general.max_delays,
@@ -72,6 +81,26 @@ class Policies:
         if self._config.shell.concurrency and COMMAND_TYPE not in self._config.types:
             caps[COMMAND_TYPE] = self._config.shell.concurrency
         return caps
+
+
+class _Stored(msgspec.Struct):
+    """`TypeInfo` as an object, since messages themselves are arrays; unknown keys of other versions are passed over."""
+
+    name: str
+    origin: str = ""
+    doc: str = ""
+    timeout: float | None = None
+    max_retry: int | None = None
+    base: float | None = None
+    max_delay: float | None = None
+    concurrency: int | None = None
+    on_lost: str | None = None
+    on_exhausted: str | None = None
+    checkpoint_version: int = 1
+    schema: str = ""
+
+    def info(self) -> TypeInfo:
+        return TypeInfo(**msgspec.structs.asdict(self))
 
 
 def _first(*values: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidPayload, Refused, StaleLease
-from ..rules import checkpoints as checkpoint_rules
+from ..rules.checkpoints import merge
 from ..rules.payloads import decode, encode
 from ..rules.timing import seconds_between
 from ..store import attempts, checkpoints, operations, processes, tasks
@@ -44,7 +44,9 @@ NOTE_LIMIT = 500
 class Recorder:
     """Writes reports of workers. One for the life of an engine; used by the writer thread only."""
 
-    def __init__(self, policies: Policies, outcomes: Outcomes, *, lease: float, keep_checkpoints: int) -> None:
+    def __init__(
+        self, policies: Policies, outcomes: Outcomes, *, lease: float, keep_checkpoints: int
+    ) -> None:
         self._policies = policies
         self._outcomes = outcomes
         self._lease = lease
@@ -64,7 +66,9 @@ class Recorder:
     def record(self, tx: Transaction, worker_id: int, messages: list[Any]) -> list[Answer]:
         """Write one frame of reports, in order. Returns the answers to those that asked for one."""
         return [
-            answer for message in messages if (answer := self._one(tx, worker_id, message)) is not None and answer.req
+            answer
+            for message in messages
+            if (answer := self._one(tx, worker_id, message)) is not None and answer.req
         ]
 
     def _one(self, tx: Transaction, worker_id: int, message: Any) -> Answer | None:
@@ -107,8 +111,9 @@ class Recorder:
         task = tasks.held(tx, save.task_id, save.fence)
         data = decode(save.data, where="checkpoint")
         if save.merge:
-            _, last = checkpoints.latest_valid(tx, save.task_id, save.version)
-            data = checkpoint_rules.merge(decode(last, where="checkpoint"), data)
+            data = merge(checkpoints.resume_point(tx, save.task_id, save.version).data, data)
+        if not isinstance(data, dict):
+            raise InvalidPayload("a checkpoint is a JSON object", f"this is {type(data).__name__}")
         attempt = attempts.of_fence(tx, save.fence)
         assert attempt is not None
         seq = checkpoints.add(
@@ -187,7 +192,9 @@ class Recorder:
             raise Refused(f"operation {end.key!r} was not begun by this attempt", remedy="begin it first")
         if known["state"] == "DONE":
             return
-        result = encode(tx.redactor.value(decode(end.result, where="operation result"))) if end.result else None
+        result = (
+            encode(tx.redactor.value(decode(end.result, where="operation result"))) if end.result else None
+        )
         operations.settle(tx, known["id"], end.state, result)
         kinds = {"DONE": "STEP_SUCCEEDED", "NOT_DONE": "STEP_NOT_DONE", "IN_DOUBT": "OPERATION_IN_DOUBT"}
         self._step(tx, worker_id, end, kinds[end.state], end.key)

@@ -62,7 +62,9 @@ class Supervisor:
             while deaths and deaths[0] < now - GIVE_UP_WITHIN:
                 deaths.popleft()
             if len(deaths) >= GIVE_UP_COUNT:
-                self._say(f"the engine died {len(deaths)} times within {GIVE_UP_WITHIN:.0f} s: giving up; see the log")
+                self._say(
+                    f"the engine died {len(deaths)} times within {GIVE_UP_WITHIN:.0f} s: giving up; see the log"
+                )
                 return EXIT_GAVE_UP
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (len(deaths) - 1))
             self._say(f"the engine {self._how_it_ended()}; starting it again in {pause:g} s")

@@ -55,7 +55,11 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     database = SqliteDatabase(
-        str(path), pragmas=WRITER_PRAGMAS, lock_type="IMMEDIATE", check_same_thread=False, cached_statements=256
+        str(path),
+        pragmas=WRITER_PRAGMAS,
+        lock_type="IMMEDIATE",
+        check_same_thread=False,
+        cached_statements=256,
     )
     try:
         database.connect()
@@ -63,7 +67,9 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     except sqlite3.DatabaseError as error:
         database.close()
         raise StoreError(
-            f"{path} can't be opened as a taskdeck database", str(error), "check the path, or restore a backup"
+            f"{path} can't be opened as a taskdeck database",
+            str(error),
+            "check the path, or restore a backup",
         ) from error
     return database
 
@@ -77,9 +83,13 @@ def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str) -> None:
             f"{path} was written by a newer taskdeck (schema {version}, this one knows {SCHEMA_VERSION})",
             remedy="upgrade this taskdeck",
         )
-    tables = database.connection().execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+    tables = (
+        database.connection().execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+    )
     if tables and version == 0:
-        raise StoreError(f"{path} is a SQLite database, but not of taskdeck", remedy="name another file with --db")
+        raise StoreError(
+            f"{path} is a SQLite database, but not of taskdeck", remedy="name another file with --db"
+        )
     if tables:
         _back_up(database, path, version, now)
     _migrate(database)
@@ -100,7 +110,9 @@ def _migrate(database: SqliteDatabase) -> None:
     Runner(database, str(MIGRATIONS)).up()
     broken = database.connection().execute("PRAGMA foreign_key_check").fetchall()
     if broken:
-        raise StoreError("the migration left broken references", str(broken[:3]), "restore the backup beside the database")
+        raise StoreError(
+            "the migration left broken references", str(broken[:3]), "restore the backup beside the database"
+        )
     database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

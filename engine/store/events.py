@@ -54,3 +54,8 @@ def append(connection: sqlite3.Connection, events: list[PendingEvent]) -> None:
         rows.append((*row, previous))
     connection.executemany(_INSERT, rows)
     connection.execute(_MOVE_HEAD, (event_id, count + len(rows), previous))
+
+
+def head(tx: Any) -> tuple[int, int, str, str]:
+    """The head of the committed chain: event_id, count, hash; and now as UTC text."""
+    return (*tx.connection.execute(_HEAD).fetchone(), tx.now)

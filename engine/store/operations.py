@@ -26,7 +26,8 @@ def begin(tx: Transaction, scope: str, key: str, task_id: int, attempt_id: int, 
 def adopt(tx: Transaction, operation_id: int, task_id: int, attempt_id: int, fence: int) -> None:
     """A later attempt takes on an operation in doubt; `begun_at` stays, since it dates the late request."""
     tx.connection.execute(
-        "UPDATE operation SET task_id = ?, attempt_id = ?, fence = ? WHERE id = ?", (task_id, attempt_id, fence, operation_id)
+        "UPDATE operation SET task_id = ?, attempt_id = ?, fence = ? WHERE id = ?",
+        (task_id, attempt_id, fence, operation_id),
     )
 
 
@@ -41,6 +42,16 @@ def settle(tx: Transaction, operation_id: int, state: str, result: str | None) -
 def doubt_open_ones(tx: Transaction, fence: int) -> list[str]:
     """What an attempt that is gone had begun and not recorded is in doubt from now on. Returns the keys."""
     rows = tx.connection.execute(
-        "UPDATE operation SET state = 'IN_DOUBT' WHERE fence = ? AND state = 'BEGUN' RETURNING operation_key", (fence,)
+        "UPDATE operation SET state = 'IN_DOUBT' WHERE fence = ? AND state = 'BEGUN' RETURNING operation_key",
+        (fence,),
+    ).fetchall()
+    return sorted(row[0] for row in rows)
+
+
+def doubt_without_attempt(tx: Transaction) -> list[str]:
+    """Operations that were begun by attempts which have ended since: in doubt as well. Returns the keys."""
+    rows = tx.connection.execute(
+        "UPDATE operation SET state = 'IN_DOUBT' WHERE state = 'BEGUN' AND attempt_id IN"
+        " (SELECT id FROM attempt WHERE ended_at IS NOT NULL) RETURNING operation_key"
     ).fetchall()
     return sorted(row[0] for row in rows)

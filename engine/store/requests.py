@@ -10,7 +10,9 @@ from .database import Transaction
 from .tables import Request
 
 
-def add(tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = "") -> int:
+def add(
+    tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = ""
+) -> int:
     """Record an open request. `not_before` is UTC text, now by default. Returns its id."""
     return Request.insert(
         verb=verb, task_id=task_id, args=args, actor=actor, created_at=tx.now, not_before=not_before or tx.now
@@ -50,5 +52,7 @@ def due(tx: Transaction) -> list[dict[str, Any]]:
 
 def next_dated(tx: Transaction) -> str | None:
     """When the next request that is dated ahead comes due (UTC text)."""
-    query = Request.select(fn.min(Request.not_before)).where(Request.done_at.is_null(), Request.not_before > tx.now)
+    query = Request.select(fn.min(Request.not_before)).where(
+        Request.done_at.is_null(), Request.not_before > tx.now
+    )
     return next(iter(query.tuples().execute(tx.db)))[0]

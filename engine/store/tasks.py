@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
-from .checkpoints import last_seq
 from .database import Transaction
 
 ENGINE = "engine"
@@ -95,7 +94,9 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
         payload["scheduled_at"] = when
     if new.parent_id is not None:
         payload["parent"] = new.parent_id
-    tx.event("TASK_CREATED", actor=actor, task_id=task_id, reason="created", message=new.type, payload=payload)
+    tx.event(
+        "TASK_CREATED", actor=actor, task_id=task_id, reason="created", message=new.type, payload=payload
+    )
     return task_id, True
 
 
@@ -225,7 +226,7 @@ def running_by_type(tx: Transaction) -> dict[str, int]:
     return dict(tx.connection.execute(sql).fetchall())
 
 
-def claim(tx: Transaction, wish: Claim, lease: float) -> dict[str, Any]:
+def claim(tx: Transaction, wish: Claim, lease: float, *, resumes_at: int) -> dict[str, Any]:
     """Make the task RUNNING on its worker under a new fence; the caller has checked the caps. Returns the new row.
 
     Raises `IllegalTransition` when the task is no longer in the state that the caller saw (TF004).
@@ -233,7 +234,6 @@ def claim(tx: Transaction, wish: Claim, lease: float) -> dict[str, Any]:
     task = get(tx, wish.task_id)
     if task["state"] is not wish.state:
         raise IllegalTransition(f"#{wish.task_id} is {task['state']} by now, not {wish.state}")
-    resumes_at = last_seq(tx, wish.task_id)
     columns = {
         "attempt": task["attempt"] + 1,
         "fence": tx.next_fences(1)[0],
@@ -246,9 +246,21 @@ def claim(tx: Transaction, wish: Claim, lease: float) -> dict[str, Any]:
         "progress_total": None,
         "progress_note": None,
     }
-    message = f"attempt {columns['attempt']}" + (f", resumes at checkpoint {resumes_at}" if resumes_at else "")
+    message = f"attempt {columns['attempt']}" + (
+        f", resumes at checkpoint {resumes_at}" if resumes_at else ""
+    )
     payload = {"worker": wish.worker_id, "resumes_at": resumes_at}
-    transition(tx, task, RUNNING, "dispatched", actor=ENGINE, message=message, payload=payload, columns=columns, ours=True)
+    transition(
+        tx,
+        task,
+        RUNNING,
+        "dispatched",
+        actor=ENGINE,
+        message=message,
+        payload=payload,
+        columns=columns,
+        ours=True,
+    )
     return {**task, **columns, "state": RUNNING, "resumed_from": resumes_at}
 
 
@@ -264,9 +276,17 @@ def renew(tx: Transaction, worker_id: int, lease: float) -> int:
 
 def of_worker(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
     """The tasks that a worker holds: RUNNING, or suspended in its memory."""
-    rows = tx.rows(
-        "SELECT * FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id", worker_id
-    )
+    sql = "SELECT * FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id"
+    return _typed(tx.rows(sql, worker_id))
+
+
+def all_held(tx: Transaction) -> list[dict[str, Any]]:
+    """Every task that some worker holds, and LOST ones that nobody has decided on; all of them, never a page (TF014)."""
+    sql = "SELECT * FROM task WHERE state IN ('RUNNING','LOST') OR (state = 'PAUSED' AND worker_id IS NOT NULL) ORDER BY id"
+    return _typed(tx.rows(sql))
+
+
+def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         row["state"] = TaskState(row["state"])
     return rows
@@ -321,7 +341,9 @@ def drop_suspended(tx: Transaction, task_id: int) -> int:
     return fence
 
 
-def note_progress(tx: Transaction, task_id: int, fence: int, done: float | None, total: float | None, note: str) -> None:
+def note_progress(
+    tx: Transaction, task_id: int, fence: int, done: float | None, total: float | None, note: str
+) -> None:
     """How far the attempt is; changes nothing once the task has moved on."""
     tx.connection.execute(
         "UPDATE task SET progress_done = ?, progress_total = ?, progress_note = ?, updated_at = ?"
@@ -335,16 +357,21 @@ def forgive_losses(tx: Transaction, task_id: int) -> None:
     tx.connection.execute("UPDATE task SET losses = 0 WHERE id = ? AND losses > 0", (task_id,))
 
 
-def unfinished(tx: Transaction, since: str) -> dict[str, int]:
-    """What decides how `run --until-idle` ends: open tasks, reviews left, failures since `since` (UTC text)."""
+def unfinished(tx: Transaction, since: str, types: tuple[str, ...]) -> dict[str, int]:
+    """What decides how `run --until-idle` ends: open and running tasks, those stuck without a handler among `types`,
+    reviews left, failures since `since` (UTC text)."""
+    marks = ",".join("?" * len(types)) or "NULL"
+    stuck = _count(tx, f"{_WAITING} AND type NOT IN ({marks})", *types)
     return {
-        "open": _count(tx, "state IN ('PENDING','RUNNING','RETRYING','LOST')"),
+        "open": _count(tx, "state IN ('PENDING','RUNNING','RETRYING','LOST')") - stuck,
         "running": _count(tx, "state IN ('RUNNING','LOST')"),
+        "stuck": stuck,
         "review": _count(tx, "state = 'NEEDS_REVIEW'"),
-        "failed": _count(tx, "state IN ('FAILED','DEAD') AND reason <> 'user_discard' AND finished_at >= ?", since),
+        "failed": _count(
+            tx, "state IN ('FAILED','DEAD') AND reason <> 'user_discard' AND finished_at >= ?", since
+        ),
     }
 
 
 def _count(tx: Transaction, condition: str, *args: Any) -> int:
     return tx.connection.execute(f"SELECT count(*) FROM task WHERE {condition}", args).fetchone()[0]
-

@@ -55,7 +55,9 @@ class Writer:
     def write(self, unit: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Queue `unit(transaction, *args)`; the future is done when its group is committed, or has its error."""
         if self._closed:
-            raise Unavailable("the engine is stopping and takes no more changes", remedy="try again in a moment")
+            raise Unavailable(
+                "the engine is stopping and takes no more changes", remedy="try again in a moment"
+            )
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((future, unit, args))
         return future

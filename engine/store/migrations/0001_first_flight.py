@@ -16,7 +16,9 @@ def utc(column: str, *, null: bool = True) -> str:
 
 def json(column: str, *, default: str | None = None) -> str:
     rule = f"CHECK ({column} IS NULL OR json_valid({column}))"
-    return f"{column} TEXT {rule}" if default is None else f"{column} TEXT NOT NULL DEFAULT '{default}' {rule}"
+    return (
+        f"{column} TEXT {rule}" if default is None else f"{column} TEXT NOT NULL DEFAULT '{default}' {rule}"
+    )
 
 
 TABLES = f"""

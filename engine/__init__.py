@@ -1,0 +1,78 @@
+"""The door: what an author of handlers imports. Light, since every start of the command line passes through it.
+
+Owns the words with which a handler speaks about its own end. Everything that costs an import is fetched on first use.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .run.context import Context as Context
+    from .run.handlers import task as task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Context",
+    "Delay",
+    "Fatal",
+    "NotDone",
+    "ResourceFault",
+    "Retry",
+    "StopRequested",
+    "__version__",
+    "task",
+]
+
+
+class Retry(Exception):
+    """Raise to run again later, after the usual backoff or `after` seconds; spends one retry."""
+
+    def __init__(self, message: str = "", *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Delay(Exception):
+    """Raise when it is too early: run again in `seconds`, or at `until` (aware). Spends no retry; has a bound of its own."""
+
+    def __init__(
+        self, message: str = "", *, seconds: float | None = None, until: datetime | None = None
+    ) -> None:
+        super().__init__(message)
+        if until is not None and until.tzinfo is None:
+            raise ValueError("until needs a time zone, e.g. datetime.now(UTC) + timedelta(minutes=5)")
+        self.seconds = seconds
+        self.until = until
+
+
+class Fatal(Exception):
+    """Raise when trying again can't help; the task is FAILED at once."""
+
+
+class ResourceFault(Exception):
+    """Raise when the resource or route is at fault and not the task; it goes back to the queue for another one."""
+
+    def __init__(self, message: str = "", *, resource: str = "") -> None:
+        super().__init__(message)
+        self.resource = resource
+
+
+class NotDone(Exception):
+    """Raise inside `ctx.once` or a `verify`: the effect certainly did not happen, so it may be tried again."""
+
+
+class StopRequested(BaseException):
+    """Raised by a checkpoint when the task shall pause or stop. No `except Exception` of a handler swallows it."""
+
+
+def __getattr__(name: str) -> object:
+    module = {"Context": ".run.context", "task": ".run.handlers"}.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module, __name__), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,244 @@
+"""Every write that a person can cause, as verbs. The same units run in the engine's writer or, without one, right here.
+
+`call` is the only way in for the command line and screens: while an engine holds the database the verb goes to it over its
+socket; while the lock is free this process takes the lock and writes itself. Nothing heavy is imported for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import __version__
+from .clock import Clock, SystemClock
+from .config import Config
+from .edge.link import LinkError, connect
+from .edge.locks import DatabaseLock, Holder
+from .errors import InvalidPayload, NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
+from .rules.selection import COMMAND_TYPE
+from .run import submission
+from .run.messages import Call, Hello, Reply, encode, to_peer
+
+if TYPE_CHECKING:
+    from .run.engine import Engine
+    from .store.database import Transaction
+
+PATIENCE = 10.0
+"""Seconds to wait for a lock that another command holds for a moment, or for an engine that is just starting."""
+ANSWER_WITHIN = 60.0
+"""Seconds in which an engine answers a verb."""
+_PAUSE = 0.02
+
+
+def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, **args: Any) -> Any:
+    """Carry out `verb` for `actor` (e.g. `cli:ann`): through the engine that works, else directly.
+
+    Returns the verb's JSON-able value. Raises the `TaskdeckError` of the refusal, `NoEngine` for verbs that need an engine,
+    `Unavailable` when neither way was open for ten seconds.
+    """
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        holder = DatabaseLock.holder(config.db)
+        if holder is not None and holder.role == "engine":
+            try:
+                return _through_engine(holder, verb, args, actor)
+            except NoEngine:
+                pass  # it is starting and does not listen yet, or just ended
+        else:
+            lock = DatabaseLock(config.db, role="cli")
+            if lock.acquire():
+                with lock:
+                    return _directly(config, verb, args, actor, clock)
+        if clock.monotonic() > deadline:
+            raise Unavailable(
+                f"{config.db} is held and its holder does not answer",
+                remedy="try again; see: taskdeck status",
+            )
+        clock.sleep(_PAUSE)
+
+
+# ---- through the engine -----------------------------------------------------------------------------------------------
+
+
+def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str) -> Any:
+    with connect(holder.socket, 5.0) as link:
+        try:
+            link.send(encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)]))
+            body = link.receive(ANSWER_WITHIN)
+        except LinkError as error:
+            raise _unknown_fate(verb) from error
+        if body is None:
+            raise _unknown_fate(verb)
+        reply = to_peer(body)[0]
+    assert isinstance(reply, Reply)
+    if reply.error is not None:
+        raise rebuild(reply.error)
+    return reply.value
+
+
+def _unknown_fate(verb: str) -> Unavailable:
+    return Unavailable(
+        f"the engine went away before it answered {verb!r}",
+        "it may or may not have been carried out",
+        "look first: taskdeck list; with --key an add can safely be repeated",
+    )
+
+
+async def _in_engine_submit(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    prepared = submission.prepare(args.get("specs"), engine.redactor)
+    for spec in prepared:
+        if spec.type != COMMAND_TYPE and (problem := await engine.warden.validate(spec.type, spec.payload)):
+            raise InvalidPayload(f"{spec.type}: the payload was refused", problem)
+    result = await engine.writer.write(submission.submit, prepared, actor)
+    engine.wake()
+    return result
+
+
+async def _in_engine_stop(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    engine.request_stop(now=bool(args.get("now")))
+    return engine.description()
+
+
+async def _in_engine_ping(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    return engine.description()
+
+
+def _in_engine(verb: str) -> Any:
+    async def carry_out(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+        result = await engine.writer.write(_UNITS[verb], args, actor)
+        engine.wake()
+        return result
+
+    return carry_out
+
+
+# ---- directly ---------------------------------------------------------------------------------------------------------
+
+
+def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
+    if verb in ("stop", "ping"):
+        raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
+    if verb not in _UNITS and verb != "submit":
+        raise UsageError(f"there is no verb {verb!r}")
+    if verb != "submit" and not config.db.exists():
+        raise _no_database(config.db)
+    from .store.direct import write_once
+
+    redactor = make_redactor(config)
+    if verb == "submit":
+        prepared = submission.prepare(args.get("specs"), redactor)
+        _validate_alone(config, prepared)
+        return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
+    return write_once(config.db, clock, redactor, _UNITS[verb], args, actor)
+
+
+def _no_database(path: Path) -> TaskdeckError:
+    from .errors import NotFound
+
+    return NotFound(f"there is no database at {path}", remedy="add a task first: taskdeck add -- COMMAND")
+
+
+def _validate_alone(config: Config, prepared: list[submission.Prepared]) -> None:
+    """Validate payloads of Python types in a throw-away process: neither the engine nor this one imports handlers."""
+    for spec in prepared:
+        if spec.type != COMMAND_TYPE:
+            from .run import throwaway
+
+            if problem := throwaway.check(
+                config.taskdeck.handlers, handlers_root(config), spec.type, spec.payload
+            ):
+                raise InvalidPayload(f"{spec.type}: the payload was refused", problem)
+
+
+def handlers_root(config: Config) -> Path:
+    """What relative handler files are relative to: the configuration file's folder, else the current one."""
+    return config.file.parent if config.file else Path.cwd()
+
+
+def make_redactor(config: Config) -> Any:
+    """The redactor with the configured secrets."""
+    from .config import read_secrets
+    from .rules.redaction import Redactor
+
+    values, _ = read_secrets(config)
+    return Redactor(values, config.secrets.names)
+
+
+# ---- units ------------------------------------------------------------------------------------------------------------
+
+
+def _act(verb: str) -> Any:
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+        from .run import control
+
+        return [_one(tx, control.VERBS[verb], task_id, args, actor) for task_id in args.get("ids", ())]
+
+    return unit
+
+
+def _one(tx: Transaction, act: Any, task_id: int, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    """One task of many: a refusal is this task's own and keeps none of the others."""
+    from .store import tasks
+
+    try:
+        message = tx.unit(lambda tx: act(tx, tasks.get(tx, task_id), actor, args))
+    except TaskdeckError as error:
+        refusal = {**error.as_dict(), "message": str(error), "exit_code": error.exit_code}
+        state = tx.row("SELECT state FROM task WHERE id = ?", task_id)
+        return {"id": task_id, "ok": False, "state": state["state"] if state else None, **refusal}
+    return {"id": task_id, "ok": True, "state": tasks.get(tx, task_id)["state"].value, "message": message}
+
+
+def _hold(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    from .store import processes
+
+    scope = _scope(args)
+    changed = processes.hold(tx, scope, actor)
+    if changed:
+        tx.event("OPERATOR_HOLD", actor=actor, reason="hold", message=f"{scope} is held")
+    return {"scope": scope, "held": True, "changed": changed}
+
+
+def _release(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    from .store import processes
+
+    scope = _scope(args)
+    changed = processes.release(tx, scope)
+    if changed:
+        tx.event("OPERATOR_RELEASE", actor=actor, reason="release", message=f"{scope} goes on")
+    return {"scope": scope, "held": False, "changed": changed}
+
+
+def _scope(args: Mapping[str, Any]) -> str:
+    scope = str(args.get("scope", ""))
+    if scope != "queue" and not scope.startswith("type:"):
+        raise UsageError(f"{scope!r} can't be held", remedy="hold the whole queue, or type:NAME")
+    return scope
+
+
+_UNITS: Mapping[str, Any] = {
+    "pause": _act("pause"),
+    "resume": _act("resume"),
+    "cancel": _act("cancel"),
+    "retry": _act("retry"),
+    "discard": _act("discard"),
+    "hold": _hold,
+    "release": _release,
+}
+
+ENGINE_VERBS: Mapping[str, Any] = {
+    "submit": _in_engine_submit,
+    "stop": _in_engine_stop,
+    "ping": _in_engine_ping,
+    **{verb: _in_engine(verb) for verb in _UNITS},
+}
+"""What a client may ask of a running engine; the composition root hands it to the engine."""
+
+
+def current_actor(channel: str = "cli") -> str:
+    """`cli:<user>`: who acts, for the audit."""
+    name = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
+    return f"{channel}:{name}"

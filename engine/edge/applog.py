@@ -1,0 +1,87 @@
+"""The application's own log: one file a process, JSON lines, rotated; warnings also on standard error for a person.
+
+Everything passes the redactor. A log that can't be written never hurts the work.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+FILE_BYTES = 50_000_000
+FILES = 10
+
+
+class _Redacts(Protocol):
+    def text(self, text: str) -> str: ...
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, logger, message, and the error's type and place, never its locals."""
+
+    def __init__(self, redactor: _Redacts) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "@timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "log.level": record.levelname.lower(),
+            "log.logger": record.name,
+            "process.pid": record.process,
+            "message": self._redactor.text(record.getMessage()),
+        }
+        if record.exc_info:
+            line["error.stack_trace"] = self._redactor.text(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+
+class ForPeople(logging.Formatter):
+    """`taskdeck: message`, redacted."""
+
+    def __init__(self, redactor: _Redacts) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"taskdeck: {self._redactor.text(record.getMessage())}"
+
+
+class _Rotating(logging.handlers.RotatingFileHandler):
+    def _open(self):  # the file is private from its first byte on
+        os.close(os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600))
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        return  # a full disk must not stop the engine
+
+
+class _Terminal(logging.StreamHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        return  # the terminal has gone
+
+
+def configure(path: Path, level: str, redactor: _Redacts) -> None:
+    """Log `taskdeck.*` to `path` at `level`, and warnings and lifecycle lines to standard error."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    logger = logging.getLogger("taskdeck")
+    logger.setLevel(level.upper())
+    logger.propagate = False
+    file = _Rotating(
+        path,
+        maxBytes=FILE_BYTES,
+        backupCount=FILES - 1,
+        encoding="utf-8",
+        errors="backslashreplace",
+        delay=True,
+    )
+    file.setFormatter(JsonLines(redactor))
+    terminal = _Terminal(sys.stderr)
+    terminal.setFormatter(ForPeople(redactor))
+    logger.handlers[:] = [file, terminal]

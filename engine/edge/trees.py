@@ -1,0 +1,137 @@
+"""All that a command left running: its children, theirs, and those that fled into sessions of their own.
+
+Owns the mark in the environment by which they are found again, by any process and after any crash. Linux
+keeps a process's first environment readable in /proc/<pid>/environ, and children inherit it. One that
+clears it is still found through its session or its living ancestors. Must not reap: exit statuses belong to
+`spawn`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+
+from ..clock import Clock
+from . import identity
+from .identity import Identity, Process
+from .paths import database_hash
+
+VARIABLE = "TASKDECK_MARK"
+PATIENCE = 5.0
+"""How long `end_tree` goes on killing (seconds): only a process stuck in the kernel outlives this."""
+PAUSE = 0.01
+"""Between two scans: a process in the middle of an exec has no environment for a moment."""
+
+
+def mark(db_path: str | os.PathLike[str], task_id: int, attempt: int) -> str:
+    """The value of `TASKDECK_MARK` for one attempt: `<8 hex digits of the database>:<task>:<attempt>`."""
+    return f"{database_hash(db_path)}:{task_id}:{attempt}"
+
+
+def find(prefix: str, session: int | None = None) -> list[Identity]:
+    """All living processes of one attempt (a whole mark), one task (`<hash>:<task>:`) or one database
+    (`<hash>:`).
+
+    Adds their descendants and the members of their sessions. `session` names the session of a child that
+    isn't reaped yet (its pid, which therefore can't mean anything else). Never this process. What we may
+    not read is not ours.
+    """
+    marked = [pid for pid in _pids() if _is_marked(pid, prefix)]
+    if not marked and session is None:
+        return []
+    processes = _snapshot()
+    # Asked again after the identities were read: a pid given to a stranger in between is dropped.
+    sure = {pid for pid in marked if pid in processes and _is_marked(pid, prefix)}
+    family = _family(sure, session, processes)
+    return [processes[pid].identity for pid in sorted(family) if not processes[pid].dead]
+
+
+def members_of_session(sid: int) -> list[Identity]:
+    """The living processes of a session, by its number: exact while its leader lives or isn't reaped."""
+    return [one.identity for one in _snapshot().values() if one.session == sid and not one.dead]
+
+
+def end_tree(prefix: str, *, grace: float, clock: Clock, session: int | None = None) -> list[Identity]:
+    """Block until nothing of it runs: TERM (and CONT, for stopped ones), `grace` seconds, then KILL.
+
+    Returns what could not be ended in `PATIENCE` seconds more: to be reported, never shown as clean.
+    """
+    end = clock.monotonic() + grace
+    asked: set[Identity] = set()
+    while found := find(prefix, session):
+        ask(one for one in found if one not in asked)
+        asked.update(found)
+        left = end - clock.monotonic()
+        # Who forks on after TERM is seen in the next round; the wait ends as soon as all known ones have
+        # gone.
+        if left <= 0 or identity.wait_gone(found, left, clock):
+            break
+    return _kill_all(prefix, session, clock)
+
+
+def ask(processes: Iterable[Identity]) -> None:
+    """TERM each, and wake it to hear that: a stopped process takes no TERM until it is continued."""
+    for one in processes:
+        identity.kill(one, signal.SIGTERM)
+        identity.kill(one, signal.SIGCONT)
+
+
+def _kill_all(prefix: str, session: int | None, clock: Clock) -> list[Identity]:
+    """KILL again and again until two scans in a row are empty: forks may race a single one."""
+    end = clock.monotonic() + PATIENCE
+    empty = 0
+    while True:
+        found = find(prefix, session)
+        for one in found:
+            identity.kill(one, signal.SIGKILL)
+        empty = 0 if found else empty + 1
+        if empty == 2 or clock.monotonic() >= end:
+            return found
+        identity.wait_gone(found, PAUSE, clock)
+        if not found:
+            clock.sleep(PAUSE)
+
+
+def _family(marked: set[int], session: int | None, processes: dict[int, Process]) -> set[int]:
+    """The marked ones, whoever is in a session they made, and the descendants of all of these; never this
+    process.
+
+    A session led by a living stranger (a shell into which somebody copied the variable) isn't theirs.
+    """
+    sessions = {processes[pid].session for pid in marked}
+    made = {sid for sid in sessions if sid in marked or sid not in processes or processes[sid].dead}
+    made -= {0, os.getsid(0)}  # 0: led from outside this pid namespace
+    if session is not None:
+        made.add(session)
+    family = marked | {pid for pid, one in processes.items() if one.session in made}
+    children: dict[int, list[int]] = {}
+    for pid, one in processes.items():
+        children.setdefault(one.parent, []).append(pid)
+    ours = {os.getpid()}
+    family -= ours
+    waiting = list(family)
+    while waiting:
+        fresh = set(children.get(waiting.pop(), [])) - family - ours
+        family |= fresh
+        waiting.extend(fresh)
+    return family
+
+
+def _snapshot() -> dict[int, Process]:
+    return {pid: one for pid in _pids() if (one := identity.read(pid))}
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _is_marked(pid: int, prefix: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            environ = file.readall()
+    except OSError:  # gone meanwhile, or another user's
+        return False
+    start = f"\0{VARIABLE}={prefix}".encode()
+    # A prefix ends with its colon; a whole mark must be whole, or task 4 would answer for task 42.
+    return (start if prefix.endswith(":") else start + b"\0") in b"\0" + environ + b"\0"

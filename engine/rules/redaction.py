@@ -1,0 +1,268 @@
+"""The one place where secrets are taken out of texts, values and command lines, and where they are found to be refused.
+
+Works on names (`password`), on shapes (tokens, logins in URLs, private keys: `secret_shapes`) and on the configured values
+in every usual encoding. Limits: a configured value under 4 characters can't be masked by value, and neither can one that a
+program splits other than by line breaks or encodes twice. Rules decide here; nothing is logged or stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
+
+from .cleaning import clean as clean  # the terminal's half of the same work; most callers need both
+from .secret_names import Names
+from .secret_shapes import Span, shapes
+from .tool_options import tool_named, tool_secret
+
+MASK = "***"
+SHORTEST = 4
+"""A configured value of fewer characters is not masked by value: it would blot out half of every text."""
+DEEPEST = 100
+
+_SIGNS = re.compile(r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,80})"
+    r"(?P<between>\\{0,4}[\"']?(?:\]|>)?[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4}|>)"
+)
+_VALUE = re.compile(
+    r"\\{1,4}\"(?P<escaped>.{0,4096}?)\\{1,4}\"|\"(?P<double>(?:[^\"\\]|\\.){0,4096})\"?|'(?P<single>[^']{0,4096})'?"
+    r"|(?P<plain>[^\s,;&\"'<>()\[\]{}\\]{1,4096})",
+    re.DOTALL,
+)
+_NO_SECRET = re.compile(
+    r"\*+|null|none|nil|true|false|yes|no|on|off|undefined|<[^>]*>|\$\{?\w+\}?|\$\(.*|%\w+%|\{\{.*|x{3,}|\.{3}|…"
+    r"|env:\w+|file:[/~].*|cred:.*|cmd:.*|op://.*|age:.*|\[?redacted\]?|-+[A-Za-z][\w-]*",
+    re.IGNORECASE | re.DOTALL,
+)
+_PROSE = frozenset(
+    "a an and are as at be but by can cannot for from has have if in invalid is it its must may missing needs not of "
+    "option options flag argument on or required requires set shall should that the then this to use used value was "
+    "were when which will with wrong you your expired failed incorrect rejected given twice again here".split()  # noqa: SIM905
+)
+
+
+class Finding(NamedTuple):
+    """A secret that was found: where (`argument 3`, `$.headers.token`) and by which rule. Never the secret itself."""
+
+    where: str
+    rule: str
+
+
+class Redactor:
+    """Masks secrets. `secrets` are configured values, `names` further names that mean a secret."""
+
+    def __init__(self, secrets: Iterable[str] = (), names: Iterable[str] = ()) -> None:
+        self._names = Names(names)
+        forms = {form for secret in secrets for form in forms_of(secret)}
+        self._forms = sorted(forms, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """`text` with `***` for each secret."""
+        return _masked(text, self._spans(text))
+
+    def argv(self, argv: Sequence[str]) -> list[str]:
+        """A command line with its secrets masked, each argument seen together with those before it."""
+        return [_masked(item, spans) for item, spans in zip(argv, self._argument_spans(argv), strict=True)]
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with its secrets masked, by the names of its keys and by its texts. The argument is not changed."""
+        return self._value(value, DEEPEST)
+
+    def find(self, value: Any) -> list[Finding]:
+        """The secrets in a command line (a list of texts) or any JSON value."""
+        return list(self._findings(value, "$", DEEPEST))
+
+    def _spans(self, text: str) -> list[Span]:
+        spans = list(shapes(text))
+        spans += self._configured(text)
+        if _SIGNS.search(text) or not self._names.is_standard:
+            spans += self._named(text)
+        if " -" in text and tool_named(text):
+            spans += _by_tools(text)
+        return spans
+
+    def _configured(self, text: str) -> Iterator[Span]:
+        """Places of the configured values; a line break inside one doesn't hide it."""
+        for form in self._forms:
+            start = text.find(form)
+            while start >= 0:
+                yield Span(start, start + len(form), "configured secret")
+                start = text.find(form, start + len(form))
+        if self._forms and "\n" in text:
+            kept = [at for at, character in enumerate(text) if character not in "\r\n"]
+            joined = text.replace("\n", "").replace("\r", "")
+            for form in self._forms:
+                start = joined.find(form)
+                while start >= 0:
+                    yield Span(kept[start], kept[start + len(form) - 1] + 1, "configured secret")
+                    start = joined.find(form, start + len(form))
+
+    def _named(self, text: str) -> Iterator[Span]:
+        """Values behind `name=`, `name:`, `--name `, `"name": ` and `<name>`."""
+        for found in _NAME.finditer(text):
+            name, between = found["name"], found["between"]
+            by_space = not between.strip()
+            if (by_space and not found["dashes"]) or name not in self._names:
+                continue
+            if between == ">" and text[found.start("name") - 1 : found.start("name")] != "<":
+                continue
+            span = _value_span(text, found.end())
+            value = text[slice(*span)] if span else ""
+            if span and _is_secret_value(value, self._names.is_strong(name), in_prose=by_space or between != "="):
+                yield Span(*span, f"value of {name}")
+
+    def _argument_spans(self, argv: Sequence[str]) -> list[list[Span]]:
+        spans = [self._spans(item) for item in argv]
+        tool = ""
+        for at, item in enumerate(argv):
+            before = argv[at - 1] if at else ""
+            tool = tool_named(item, whole=True) or tool
+            whole = Span(0, len(item), f"value of {before}")
+            is_option = before.startswith("-") and "=" not in before
+            if is_option and before.lstrip("-") in self._names and len(before) > 2 and not _NO_SECRET.fullmatch(item):
+                spans[at].append(whole)
+            elif place := tool_secret(tool, before, item):
+                spans[at].append(Span(*place, f"value of {tool or before}"))
+        return spans
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return self._object(value, depth - 1) if depth else MASK
+        if isinstance(value, list | tuple):
+            if value and all(isinstance(item, str) for item in value):
+                return self.argv(value)
+            return [self._value(item, depth - 1) for item in value] if depth else MASK
+        return value if value is None or isinstance(value, bool | int | float) else self.text(str(value))
+
+    def _object(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        pair = self._secret_pair(value)
+        masked: dict[str, Any] = {}
+        for key, item in value.items():
+            name = str(key)
+            if name in self._names or key == pair:
+                masked[name] = self._all_masked(item, depth, self._names.is_strong(name) or key == pair)
+            else:
+                masked[self.text(name)] = self._value(item, depth)
+        return masked
+
+    def _secret_pair(self, value: Mapping[Any, Any]) -> str | None:
+        """`value` where the object is of the form {"name": "password", "value": …}."""
+        label = value.get("name", value.get("key"))
+        return "value" if "value" in value and isinstance(label, str) and label in self._names else None
+
+    def _all_masked(self, value: Any, depth: int, numbers: bool) -> Any:
+        """What stands below a secret's name: every text in it, and where the name is strong, every number."""
+        if isinstance(value, str):
+            return MASK if _is_secret_value(value, numbers, in_prose=False) else self.text(value)
+        if isinstance(value, Mapping):
+            return {str(key): self._all_masked(item, depth - 1, numbers) for key, item in value.items()} if depth else MASK
+        if isinstance(value, list | tuple):
+            return [self._all_masked(item, depth - 1, numbers) for item in value] if depth else MASK
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return MASK if is_number and numbers else value
+
+    def _findings(self, value: Any, where: str, depth: int) -> Iterator[Finding]:
+        if isinstance(value, str):
+            yield from (Finding(where, span.rule) for span in self._spans(value)[:1])
+        elif isinstance(value, Mapping) and depth:
+            yield from self._object_findings(value, where, depth - 1)
+        elif isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+            for at, spans in enumerate(self._argument_spans(value)):
+                place = f"argument {at + 1}" if where == "$" else f"{where}[{at}]"
+                yield from (Finding(place, span.rule) for span in spans[:1])
+        elif isinstance(value, list | tuple) and depth:
+            for at, item in enumerate(value):
+                yield from self._findings(item, f"{where}[{at}]", depth - 1)
+
+    def _object_findings(self, value: Mapping[Any, Any], where: str, depth: int) -> Iterator[Finding]:
+        pair = self._secret_pair(value)
+        for key, item in value.items():
+            name = str(key)
+            place = f"{where}.{self.text(name)[:60]}"
+            is_secret = name in self._names or key == pair
+            if is_secret and self._all_masked(item, depth, self._names.is_strong(name) or key == pair) != item:
+                yield Finding(place, f"value of {name[:60]}")
+            elif not is_secret:
+                yield from self._findings(item, place, depth)
+
+
+def find_secrets(value: Any, redactor: Redactor | None = None) -> list[Finding]:
+    """The secrets in a command line (a list of texts) or a JSON value; with `redactor`, the configured ones too."""
+    return (redactor or Redactor()).find(value)
+
+
+def forms_of(secret: str) -> set[str]:
+    """A secret as it may be written: plain, its long lines alone, in JSON, in URLs, in base64 (at any offset)."""
+    secret = secret.strip("\r\n")
+    if len(secret) < SHORTEST:
+        return set()
+    plain = {secret, *(line for line in secret.splitlines() if len(line) >= 8)}
+    forms = set(plain)
+    for text in plain:
+        raw = text.encode("utf-8", "surrogatepass")
+        forms |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("/", "\\/")}
+        urls = {quote(raw, safe=safe) for safe in ("", "/", "/:=@+,")} | {quote_plus(raw)}
+        forms |= urls | {re.sub("%..", lambda code: code[0].lower(), url) for url in urls}
+        forms |= {repr(text)[1:-1], raw.hex(), raw.hex().upper()}
+        forms |= set(_base64_forms(raw))
+    return {form for form in forms if len(form) >= SHORTEST}
+
+
+def _base64_forms(raw: bytes) -> Iterator[str]:
+    """The characters that depend on `raw` alone, wherever it stands in what was encoded."""
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + raw).decode()
+        start = (0, 2, 3)[offset]
+        loose = (offset + len(raw)) % 3
+        end = len(encoded) - (0, 3, 2)[loose]
+        for text in (encoded[start:end], encoded.rstrip("=")[start:] if not offset else ""):
+            if len(text) >= 6:
+                yield text
+                yield text.replace("+", "-").replace("/", "_")
+
+
+def _value_span(text: str, position: int) -> tuple[int, int] | None:
+    found = _VALUE.match(text, position)
+    return found.span(found.lastgroup) if found and found.lastgroup else None
+
+
+def _is_secret_value(value: str, strong: bool, *, in_prose: bool) -> bool:
+    """Whether the value behind a secret's name is one: not a reference, a placeholder, or the next word of a sentence."""
+    if not value.strip() or _NO_SECRET.fullmatch(value):
+        return False
+    if in_prose and value.lower().rstrip(".,:;!?") in _PROSE:
+        return False
+    return strong or not re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", value)
+
+
+def _by_tools(text: str) -> Iterator[Span]:
+    """Secrets that stand behind the short options of known tools in a command that is one text."""
+    tool, before = "", ""
+    for word in re.finditer(r"\"(?:[^\"\\]|\\.){0,4096}\"|'[^']{0,4096}'|[^\s\"']{1,4096}", text):
+        item = word[0].strip("\"'")
+        shift = word.start() + (word[0][:1] in "\"'")
+        tool = tool_named(item, whole=True) or tool
+        if place := tool_secret(tool, before, item, known_only=True):
+            yield Span(shift + place[0], shift + place[1], f"value of {tool}")
+        before = item
+
+
+def _masked(text: str, spans: list[Span]) -> str:
+    if not spans:
+        return text
+    parts: list[str] = []
+    done = 0
+    for start, end, _ in sorted(spans):
+        if end <= done or start == end:
+            continue
+        if start >= done and (start > done or not parts):
+            parts += [text[done:start], MASK]
+        done = end
+    return "".join(parts) + text[done:]

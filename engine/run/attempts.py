@@ -1,0 +1,189 @@
+"""One running attempt as its worker sees it: what it was given, what it has been asked, what it reports.
+
+Python handlers (through `context`) and commands (through `command`) report by the same verbs, so that fences, fault points
+and order are in one place. Must not decide how an attempt ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..clock import Clock
+from ..errors import StaleLease
+from ..rules import checkpoints, payloads
+from .crash import crash_at
+from .messages import Answer, Message, Note, OperationBegin, OperationEnd, OperationState, Progress, Run, Save
+from .uplink import Uplink, value_of
+
+STOPS = {"drain": 1, "pause": 2, "cancel": 3}
+"""What an attempt can be asked that ends it; a stronger one replaces a weaker one, never the other way round."""
+
+OUTCOMES = {"drain": "drained", "pause": "paused", "cancel": "cancelled"}
+
+PROGRESS_EVERY = 0.25
+"""Seconds between two progress messages of one attempt."""
+
+
+@dataclass(eq=False)
+class Attempt:
+    """The state of one attempt in its worker."""
+
+    run: Run
+    uplink: Uplink
+    clock: Clock
+    version: int = 1
+    """The handler's checkpoint version."""
+    checkpoint: dict[str, Any] = field(default_factory=dict)
+    asked: str = ""
+    stale: bool = False
+    """The engine said that another attempt owns the task: nothing of this one counts any more."""
+    timed_out: bool = False
+    asking: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while there is a reason to stop."""
+    _open: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.run.checkpoint:
+            self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
+        self.progress = ProgressReport(self.run, self.uplink, self.clock)
+
+    @property
+    def outcome_asked(self) -> str:
+        """The outcome kind that whoever asks wants, or empty."""
+        return OUTCOMES.get(self.asked, "")
+
+    def ask(self, what: str) -> bool:
+        """Take a wish to stop; False = a stronger one stands already."""
+        if STOPS[what] <= STOPS.get(self.asked, 0):
+            return False
+        self.asked = what
+        self.asking.set()
+        return True
+
+    def withdraw(self, what: str) -> bool:
+        """Take a wish back that wasn't granted yet; False = it isn't the one that stands."""
+        if self.asked != what:
+            return False
+        self.asked = ""
+        self.asking.clear()
+        return True
+
+    async def rest(self, seconds: float) -> None:
+        """Wait, but no longer than until somebody asks the attempt to stop."""
+        pause = asyncio.ensure_future(self.clock.pause(seconds))
+        asked = asyncio.ensure_future(self.asking.wait())
+        try:
+            await asyncio.wait({pause, asked}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
+            asked.cancel()
+
+    async def request(self, build: Callable[[int], Message]) -> dict[str, Any]:
+        """Ask the engine and wait. Raises `StaleLease` (and remembers it) or `Refused`."""
+        return await self._answer(self._send(build))
+
+    def save(self, changes: dict[str, Any], *, merge: bool = True) -> asyncio.Future[None]:
+        """Send a checkpoint, in order with all others; the future ends when it is durable.
+
+        Raises `InvalidPayload` or `StaleLease` at once. `stage` is taken from the key of that name.
+        """
+        data = payloads.encode(changes)
+        kept = payloads.decode(data, where="checkpoint")  # the handler may change its own objects later
+        stage = str(kept.get("stage") or "")[:200]
+        run, version = self.run, self.version
+        crash_at("before_checkpoint_send")
+        answer = self._send(lambda req: Save(req, run.task_id, run.fence, data, merge, version, stage))
+        self.checkpoint = checkpoints.merge(self.checkpoint, kept) if merge else kept
+        return asyncio.ensure_future(self._saved(answer))
+
+    def note(self, event_type: str, message: str = "", payload: dict[str, Any] | None = None) -> None:
+        """Ask for an event; it never changes the task."""
+        text = payloads.encode(payload) if payload else ""
+        self.uplink.post(Note(self.run.task_id, self.run.fence, event_type, message[:2000], text))
+
+    async def begin(self, key: str, scope: str = "") -> OperationState:
+        """Record the intent of an operation; what the engine found tells whether to do it."""
+        run = self.run
+        value = await self.request(lambda req: OperationBegin(req, run.task_id, run.fence, key, scope))
+        state = msgspec.convert(value, OperationState)
+        if state.state == "new":
+            self._open.add((key, scope))
+        crash_at("after_operation_begin")
+        return state
+
+    async def end(self, key: str, state: str, scope: str = "", result: Any = None) -> None:
+        """Settle an operation durably as DONE (with its result) or NOT_DONE."""
+        run, text = self.run, payloads.encode(result) if state == "DONE" else ""
+        crash_at("before_operation_end")
+        await self.request(lambda req: OperationEnd(req, run.task_id, run.fence, key, state, scope, text))
+        self._open.discard((key, scope))
+        crash_at("after_operation_end")
+
+    def doubt(self, key: str, scope: str = "") -> None:
+        """Say that it can't be known whether an operation's effect happened; sent before whatever follows."""
+        self._open.discard((key, scope))
+        run = self.run
+        self.uplink.post(OperationEnd(0, run.task_id, run.fence, key, "IN_DOUBT", scope))
+
+    def doubt_all(self) -> None:
+        """The attempt ends: operations that it began and never settled are in doubt."""
+        for key, scope in sorted(self._open):
+            self.doubt(key, scope)
+
+    def _send(self, build: Callable[[int], Message]) -> asyncio.Future[Answer]:
+        if self.stale:
+            raise StaleLease("this attempt no longer owns its task", "another attempt took it over")
+        return self.uplink.ask(build)
+
+    async def _answer(self, answer: asyncio.Future[Answer]) -> dict[str, Any]:
+        try:
+            return value_of(await answer)
+        except StaleLease:
+            self.stale = True
+            self.asking.set()
+            raise
+
+    async def _saved(self, answer: asyncio.Future[Answer]) -> None:
+        await self._answer(answer)
+        crash_at("after_checkpoint_saved")
+
+
+class ProgressReport:
+    """At most four progress messages a second of one attempt; the last word always arrives before the attempt ends."""
+
+    def __init__(self, run: Run, uplink: Uplink, clock: Clock) -> None:
+        self._run, self._uplink, self._clock = run, uplink, clock
+        self._latest: Progress | None = None
+        self._sent = float("-inf")
+        self._timer: asyncio.Task[None] | None = None
+
+    def report(self, done: float | None, total: float | None, note: str = "") -> None:
+        """Take the newest figures; older ones that weren't sent yet are dropped."""
+        self._latest = Progress(self._run.task_id, self._run.fence, done, total, note[:200])
+        rest = self._sent + PROGRESS_EVERY - self._clock.monotonic()
+        if rest <= 0:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.ensure_future(self._flush_after(rest))
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._latest is not None:
+            self._uplink.post(self._latest)
+            self._sent, self._latest = self._clock.monotonic(), None
+
+    def close(self) -> None:
+        """Send what waits and stop."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.flush()
+
+    async def _flush_after(self, seconds: float) -> None:
+        await self._clock.pause(seconds)
+        self._timer = None
+        self.flush()

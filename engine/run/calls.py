@@ -1,0 +1,142 @@
+"""One attempt of a Python handler: call it, bound it, stop it, and say how it ended.
+
+Whatever the handler does, exactly one outcome follows. Must not know of other attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from .. import StopRequested
+from ..rules import payloads
+from . import params
+from .attempt_logs import PythonLog
+from .attempts import Attempt
+from .context import Context
+from .crash import crash_at
+from .handlers import Handler
+from .journal import StartJournal
+from .messages import Outcome, Started, Welcome
+from .operations import InDoubt
+from .outcomes import failed, failure_of, in_doubt, timed_out
+
+CANCEL_EVERY = 1.0
+"""Seconds between two cancellations of a handler that swallowed one."""
+
+
+class HandlerCall:
+    """Runs `handler` for `attempt`; `ask` reaches it meanwhile."""
+
+    def __init__(self, attempt: Attempt, handler: Handler, settings: Welcome, journal: StartJournal) -> None:
+        self.attempt = attempt
+        self._handler = handler
+        self._settings = settings
+        self._journal = journal
+        self._log = PythonLog(attempt, settings)
+        self._context = Context(attempt, handler, self._log.write)
+        self._timers: list[asyncio.Task[None]] = []
+        self._task: asyncio.Task[Any] | None = None
+        """The task to cancel: only while the handler itself runs."""
+
+    def ask(self, what: str, grace: float) -> None:
+        """`cancel`, `drain`: at the next checkpoint, by force after `grace` seconds; `pause`: at the next checkpoint."""
+        if what == "resume":
+            self.attempt.withdraw("pause")
+        elif self.attempt.ask(what) and what != "pause":
+            self._after(grace, self._force)
+
+    async def run(self) -> Outcome:
+        """The whole attempt; never raises what the handler raised."""
+        run = self.attempt.run
+        self._journal.start(run.fence)
+        crash_at("after_start_journal")
+        self.attempt.uplink.post(Started(run.task_id, run.fence))
+        if run.timeout:
+            self._after(run.timeout, self._time_out)
+        try:
+            result, error = await self._call()
+            error = await self._settle(error)
+            return self._outcome(result, error)
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+            self._log.close()
+
+    async def _call(self) -> tuple[str, BaseException | None]:
+        """The handler's result as JSON text, or what it raised."""
+        handler, run = self._handler, self.attempt.run
+        assert handler.function is not None
+        try:
+            arguments = arguments_for(handler, run.payload)
+            self._task = asyncio.current_task()
+            result = await handler.function(self._context, *arguments)
+            self._task = None
+            return ("" if result is None else payloads.encode(result)), None
+        except BaseException as error:  # the executor's border: whatever is raised becomes an outcome
+            return "", error
+        finally:
+            self._task = None
+
+    async def _settle(self, error: BaseException | None) -> BaseException | None:
+        try:
+            await self._context.settle(succeeded=error is None)
+        except BaseException as late:
+            error = error or late
+        self.attempt.doubt_all()
+        return error
+
+    def _outcome(self, result: str, error: BaseException | None) -> Outcome:
+        """Work that is done is never hidden; a cancel beats a failure; a stop beats what it caused."""
+        attempt, run = self.attempt, self.attempt.run
+        stopped = isinstance(error, asyncio.CancelledError) or _holds(error, StopRequested)
+        if attempt.stale:  # refused by its fence whatever it says, but the worker's slot is accounted for
+            return Outcome(run.task_id, run.fence, "cancelled")
+        if error is None:
+            return Outcome(run.task_id, run.fence, "succeeded", result=result, tail=self._log.tail())
+        if attempt.asked == "cancel" or (attempt.asked and stopped):
+            return Outcome(run.task_id, run.fence, attempt.outcome_asked, tail=self._log.tail())
+        if attempt.timed_out:
+            return failed(run, timed_out(run.timeout or 0.0), tail=self._log.tail())
+        if isinstance(error, InDoubt):
+            return in_doubt(run, str(error), tail=self._log.tail())
+        self._log.write("".join(traceback.format_exception(error)))
+        return failed(run, failure_of(error), tail=self._log.tail())
+
+    def _after(self, seconds: float, act: Callable[[], Any]) -> None:
+        async def later() -> None:
+            await self.attempt.clock.pause(seconds)
+            await act()
+
+        self._timers.append(asyncio.ensure_future(later()))
+
+    async def _time_out(self) -> None:
+        self.attempt.timed_out = True
+        await self._force()
+
+    async def _force(self) -> None:
+        """Cancel it, again and again; who swallows that is named, and left to the engine's force."""
+        for count in range(1, 1_000_000):
+            if self._task is None:
+                return
+            self._task.cancel()
+            await self.attempt.clock.pause(CANCEL_EVERY)
+            if count == 3:
+                self.attempt.note(
+                    "HANDLER_WONT_STOP", "the handler goes on after being cancelled three times"
+                )
+
+
+def arguments_for(handler: Handler, payload: str) -> tuple[Any, ...]:
+    """What the function takes after the context. Raises `InvalidPayload`."""
+    value = params.convert(handler.params, payloads.decode(payload, where="payload"))
+    return () if handler.params is params.NOTHING else (value,)
+
+
+def _holds(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Is it of this kind, or a group (of a task group) that holds one?"""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(kind) is not None
+    return isinstance(error, kind)

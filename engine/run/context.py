@@ -1,0 +1,139 @@
+"""`Context`: what a Python handler can see and say while it runs.
+
+Owns the author's verbs and where a wish to stop is raised. Must not touch the database or decide how the attempt ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from .. import StopRequested
+from ..errors import StaleLease
+from .attempts import Attempt
+from .handlers import Handler
+from .operations import Once, inside_operation
+
+EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+
+
+class Context:
+    """The attempt from inside. One for each attempt; never shared between them."""
+
+    def __init__(self, attempt: Attempt, handler: Handler, write_log: Callable[[str], None]) -> None:
+        self._attempt = attempt
+        self._handler = handler
+        self._write_log = write_log
+        self._queued: list[asyncio.Future[None]] = []
+        self._step = ""
+
+    @property
+    def task_id(self) -> int:
+        """The task's number, as in `#42`."""
+        return self._attempt.run.task_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this execution, from 1."""
+        return self._attempt.run.attempt
+
+    @property
+    def retry_count(self) -> int:
+        """Retries spent before this attempt."""
+        return self._attempt.run.retry_count
+
+    @property
+    def max_retry(self) -> int:
+        """Retries that the task may spend in all."""
+        return self._attempt.run.max_retry
+
+    @property
+    def scheduled_at(self) -> str:
+        """When the task was meant to run, UTC; the same in every attempt."""
+        return self._attempt.run.scheduled_at
+
+    @property
+    def checkpoint(self) -> Mapping[str, Any]:
+        """The latest checkpoint with what this attempt has saved since; read only."""
+        return MappingProxyType(self._attempt.checkpoint)
+
+    def log(self, text: str) -> None:
+        """Write a line to the attempt's log file (`taskdeck log`)."""
+        self._write_log(text)
+
+    async def save(self, **changes: Any) -> None:
+        """Make a checkpoint: `changes` are a JSON merge patch (None removes a key), durable when it returns.
+
+        Then raises `StopRequested` where the task shall pause or stop. `StaleLease`: another attempt owns the task;
+        `InvalidPayload`: a value is no JSON or too large.
+        """
+        await self._attempt.save(changes)
+        self.check()
+
+    async def replace(self, checkpoint: Mapping[str, Any]) -> None:
+        """As `save`, but with the whole checkpoint anew."""
+        await self._attempt.save(dict(checkpoint), merge=False)
+        self.check()
+
+    def save_soon(self, **changes: Any) -> None:
+        """As `save`, without waiting and without stopping: order is kept, and all is durable before the attempt ends."""
+        self._queued = [one for one in self._queued if not _went_well(one)]
+        self._queued.append(self._attempt.save(changes))
+
+    def progress(self, done: float | None = None, total: float | None = None, note: str = "") -> None:
+        """Show how far it is; as often as you like (four a second are sent, and the last one)."""
+        self._attempt.progress.report(done, total, note)
+
+    def once(self, key: str, scope: str | None = None) -> Once:
+        """An effect that happens at most once over crashes: `async with ctx.once(key) as op: if not op.done: …`.
+
+        `key` is the same for the same effect in every attempt (no times, no random numbers). Its scope is the task with its
+        retries and clones, unless one is named. An exception in the body leaves it in doubt, except `NotDone`.
+        """
+        if not key or len(key) > 500:
+            raise ValueError("an operation key has 1 to 500 characters")
+        verify = partial(self._handler.verify, self) if self._handler.verify else None
+        return Once(self._attempt, key, scope or "", verify, self._handler.verify_after, self.check)
+
+    async def step(self, name: str) -> None:
+        """Say that a step begins; the one before has succeeded. Shown in the task's events."""
+        self._end_step()
+        self._step = name
+        self._attempt.note("STEP_STARTED", name)
+
+    def event(self, event_type: str, message: str = "", **payload: Any) -> None:
+        """Add an event to the task's story; it changes nothing."""
+        if not EVENT_TYPE.fullmatch(event_type):
+            raise ValueError(f"bad event type {event_type!r}: use A-Z 0-9 _, at most 64")
+        self._attempt.note(event_type, message, payload)
+
+    def check(self) -> None:
+        """Raise `StopRequested` where the task shall pause or stop; for places where there is nothing to save."""
+        if self._attempt.stale:
+            raise StaleLease("this attempt no longer owns its task", "another attempt took it over")
+        if self._attempt.asked and not inside_operation.get():
+            raise StopRequested(self._attempt.asked)
+
+    async def settle(self, *, succeeded: bool) -> None:
+        """The handler has ended: flush what is queued. Raises what a queued checkpoint met."""
+        if succeeded:
+            self._end_step()
+        self._attempt.progress.close()
+        queued, self._queued = self._queued, []
+        results = await asyncio.gather(*queued, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _end_step(self) -> None:
+        if self._step:
+            self._attempt.note("STEP_SUCCEEDED", self._step)
+        self._step = ""
+
+
+def _went_well(future: asyncio.Future[None]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

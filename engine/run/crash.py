@@ -1,0 +1,51 @@
+"""Fault points for the crash tests: named places between every two writes, inert unless the environment names one.
+
+`TASKDECK_CRASH_AT=name` or `name:N` (the Nth time; several with commas) kills this process with SIGKILL there. With
+`TASKDECK_CRASH_ONCE=FILE` only the process that creates FILE dies, so that it happens once over all restarts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from threading import Lock
+
+_armed: dict[str, int] = {}
+_counting = Lock()
+_once = ""
+
+
+def arm(environ: Mapping[str, str]) -> None:
+    """Read the two variables anew. Raises `ValueError` where a count is no number."""
+    global _once
+    _armed.clear()
+    _once = environ.get("TASKDECK_CRASH_ONCE", "")
+    for part in filter(None, environ.get("TASKDECK_CRASH_AT", "").split(",")):
+        name, _, count = part.strip().partition(":")
+        _armed[name] = int(count or 1)
+
+
+def crash_at(name: str) -> None:
+    """Die here if this point is armed and its turn has come."""
+    if _armed and name in _armed and _is_its_turn(name) and _may_happen():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_its_turn(name: str) -> bool:
+    with _counting:
+        _armed[name] -= 1
+        return _armed[name] == 0
+
+
+def _may_happen() -> bool:
+    if not _once:
+        return True
+    try:
+        os.close(os.open(_once, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+arm(os.environ)

@@ -1,0 +1,395 @@
+"""The engine: one asyncio loop that owns the database while it lives. Composes writer, warden, scheduler and server.
+
+Exactly one per database, by the file lock. Its order of start is the promise: lock, migrate, recover, listen, start
+workers, dispatch; its order of stop the reverse. It never imports handlers and runs no user code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import secrets
+import signal
+import socket as sockets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..clock import Clock
+from ..config import Config
+from ..edge import identity
+from ..edge.link import AsyncLink, Server, serve, socket_path
+from ..edge.locks import DatabaseLock
+from ..errors import AlreadyRunning, TaskdeckError, UsageError
+from ..rules.redaction import Redactor
+from ..rules.timing import parse_utc, utc_text
+from ..store import processes, tasks
+from ..store.database import Transaction, open_for_writing
+from ..store.tasks import ENGINE
+from ..store.writer import Writer
+from .announce import Announcer
+from .crash import crash_at
+from .dispatch import Dispatched, Limits, dispatch
+from .housekeeping import anchor
+from .loops import Loop
+from .messages import Call, Hello, Reply, encode, from_peer
+from .outcomes import Outcomes
+from .policies import Policies
+from .recording import Recorder
+from .recovery import recover
+from .warden import Warden
+
+log = logging.getLogger("taskdeck.engine")
+
+LONGEST_REST = 5.0
+"""The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
+
+Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """How this run shall end by itself. `since`: UTC text of the start of the run, over all restarts of its engine."""
+
+    until_idle: bool = False
+    max_wait: float | None = None
+    since: str = ""
+
+
+class Engine:
+    """One life of an engine. `verbs` are what clients may call."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        *,
+        verbs: Mapping[str, Verb],
+        redactor: Redactor,
+        code_version: str,
+        options: RunOptions | None = None,
+        announcer: Announcer | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.options = options or RunOptions()
+        self.policies = Policies(config)
+        self.incarnation = secrets.token_hex(8)
+        self._verbs = verbs
+        self.redactor = redactor
+        self._code_version = code_version
+        self._announcer = announcer or Announcer(None)
+        self._socket = socket_path(config.db, os.environ)
+        self._lock = DatabaseLock(
+            config.db, role="engine", incarnation=self.incarnation, socket=str(self._socket)
+        )
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._stop_now = False
+        self._exit_code = 0
+        self._engine_id = 0
+        self._started_at = ""
+        self._loops: list[Loop] = []
+        self._next_wake: str | None = None
+        self._recovered: list[str] = []
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Work until asked to stop (or idle, where the options say so). Returns the exit code.
+
+        Raises `AlreadyRunning` when another engine holds the database, `StoreError` when it can't be opened.
+        """
+        if not self._lock.acquire():
+            raise already_running(self.config)
+        try:
+            self._install_signals()
+            database = await asyncio.to_thread(open_for_writing, self.config.db, utc_text(self.clock.utc()))
+            self.writer = Writer(
+                database, self.config.db, clock=self.clock, boot_id=identity.boot_id(), redactor=self.redactor
+            )
+            self.writer.start()
+            try:
+                await self._live()
+            finally:
+                await self.writer.close()
+        finally:
+            self._lock.release()
+        return self._exit_code
+
+    async def _live(self) -> None:
+        self._engine_id = await self.writer.write(self._record_start)
+        crash_at("after_engine_recorded")
+        await self._load_types()
+        self._recovered = await recover(self.config, self.clock, self.writer, self.policies)
+        for story in self._recovered:
+            log.warning("recovered: %s", story)
+        recorder = Recorder(
+            self.policies,
+            Outcomes(self.policies, random.SystemRandom().uniform),
+            lease=self.config.engine.lease,
+            keep_checkpoints=self.config.engine.keep_checkpoints,
+        )
+        self.warden = Warden(
+            self.config,
+            self.clock,
+            self.writer,
+            recorder,
+            self.policies,
+            engine_id=self._engine_id,
+            socket_path=self._socket,
+            code_version=self._code_version,
+            on_change=self.wake,
+        )
+        server = await serve(self._socket, self._serve)
+        try:
+            await self.warden.start()
+            self._start_loops()
+            log.info("engine %d works on %s", self._engine_id, self.config.db)
+            await self._stop.wait()
+            await self._drain()
+        finally:
+            await self._close(server)
+
+    async def _drain(self) -> None:
+        grace = 0.0 if self._stop_now else self.config.engine.stop_grace
+        log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.warden.running, grace)
+        await self.writer.write(self._record_stopping)
+        draining = asyncio.create_task(self.warden.stop(grace))
+        while not draining.done():
+            await asyncio.wait(
+                {draining, asyncio.ensure_future(self._hurry.wait())}, return_when="FIRST_COMPLETED"
+            )
+            if self._hurry.is_set() and not draining.done():
+                self._hurry.clear()
+                self.warden.hurry()
+        await draining
+
+    async def _close(self, server: Server) -> None:
+        for loop in self._loops:
+            await loop.stop()
+        await self.writer.write(self._record_end, "stopped")
+        await anchor(self.writer, self.config.db)
+        await server.close()
+
+    def _install_signals(self) -> None:
+        self._hurry = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.request_stop)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+
+    def _on_hangup(self) -> None:
+        log.warning("SIGHUP: reloading the configuration comes with a later release; nothing was changed")
+
+    def request_stop(self, *, now: bool = False, exit_code: int | None = None) -> None:
+        """Drain and end. A second request, or `now`, gives no more time."""
+        if self._stop.is_set() or now:
+            self._stop_now = True
+            self._hurry.set()
+        if exit_code is not None:
+            self._exit_code = exit_code
+        self._stop.set()
+        self.wake()
+
+    # ---- loops ---------------------------------------------------------------------------------------------------
+
+    def _start_loops(self) -> None:
+        heartbeat = self.config.engine.heartbeat
+        self._scheduler = Loop("scheduler", self._schedule, self._rest, self.clock, self._on_loop_error)
+        self._loops = [
+            self._scheduler,
+            Loop(
+                "warden",
+                self.warden.tick,
+                lambda: self._pause(heartbeat / 3),
+                self.clock,
+                self._on_loop_error,
+            ),
+            Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
+            Loop("anchor", self._anchor, lambda: self._pause(300.0), self.clock, self._on_loop_error),
+            Loop("beat", self._announcer.beat, lambda: self._pause(5.0), self.clock, self._on_loop_error),
+        ]
+        for loop in self._loops:
+            loop.start()
+
+    async def _pause(self, seconds: float) -> None:
+        await self.clock.pause(seconds)
+
+    async def _age(self) -> None:
+        if self.config.engine.age_after > 0:
+            await self.writer.write(tasks.age, self.config.engine.age_after)
+
+    async def _anchor(self) -> None:
+        await anchor(self.writer, self.config.db)
+
+    def _on_loop_error(self, name: str, error: Exception) -> None:
+        log.error("%s: %s: %s", name, type(error).__name__, self.redactor.text(str(error)))
+
+    def wake(self) -> None:
+        """Something changed: the scheduler looks now."""
+        self._wake.set()
+
+    async def _rest(self) -> None:
+        """Until woken, or the next task is due."""
+        seconds = LONGEST_REST
+        if self._next_wake is not None:
+            due_in = (parse_utc(self._next_wake) - self.clock.utc()).total_seconds()
+            seconds = min(seconds, max(0.001, due_in))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    async def _schedule(self) -> None:
+        """One tick: choose, claim, commit; then send."""
+        self._wake.clear()
+        limits = Limits(
+            workers=self.warden.rooms(),
+            max_running=self.config.engine.max_running,
+            lease=self.config.engine.lease,
+            logs=str(self.config.log_directory),
+            stopping=self._stop.is_set(),
+        )
+        done: Dispatched = await self.writer.write(dispatch, limits, self.policies)
+        crash_at("after_claim_commit")
+        for worker_id, runs in done.runs.items():
+            self.warden.dispatch(worker_id, runs, done.suspects)
+        crash_at("after_dispatch")
+        self.warden.pass_on(done.wishes)
+        self._next_wake = done.wake_at
+        if done.runs:
+            self.wake()  # there may be more than one batch
+        elif self.options.until_idle and not self._stop.is_set():
+            await self._end_if_idle()
+
+    async def _end_if_idle(self) -> None:
+        if not self.warden.published.is_set():
+            return
+        left = await self.writer.write(tasks.unfinished, self.options.since, tuple(sorted(self.warden.types)))
+        if left["open"] == 0:
+            code = 1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0
+            if left["stuck"]:
+                log.error(
+                    "%d tasks have no handler and can't run (see: taskdeck list state:pending)", left["stuck"]
+                )
+            self.request_stop(exit_code=code)
+        elif self._waited_too_long() and left["running"] == 0:
+            log.error("%d tasks still wait after --max-wait", left["open"])
+            self.request_stop(exit_code=124)
+
+    def _waited_too_long(self) -> bool:
+        if self.options.max_wait is None:
+            return False
+        running_for = (self.clock.utc() - parse_utc(self.options.since)).total_seconds()
+        return running_for >= self.options.max_wait
+
+    # ---- clients -------------------------------------------------------------------------------------------------
+
+    async def _serve(self, link: AsyncLink) -> None:
+        """One connection: a worker's, or a client's with its calls."""
+        body = await link.receive()
+        if body is None:
+            return
+        hello, *rest = from_peer(body)
+        if not isinstance(hello, Hello):
+            return
+        if hello.role == "worker":
+            await self.warden.serve(link, hello)
+            return
+        calls: list[Any] = rest
+        while True:
+            for message in calls:
+                if isinstance(message, Call):
+                    link.send(encode([await self._answer(message)]))
+            if (body := await link.receive()) is None:
+                return
+            calls = list(from_peer(body))
+
+    async def _answer(self, call: Call) -> Reply:
+        try:
+            verb = self._verbs.get(call.verb)
+            if verb is None:
+                raise UsageError(f"the engine knows no verb {call.verb!r}", "it may be of another version")
+            return Reply(call.req, await verb(self, call.args, call.actor))
+        except TaskdeckError as error:
+            return Reply(call.req, error={**error.as_dict(), "exit_code": error.exit_code})
+        except Exception as error:
+            log.exception("verb %s failed", call.verb)
+            what = f"the engine failed at {call.verb}: {type(error).__name__}"
+            return Reply(
+                call.req,
+                error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
+            )
+
+    def description(self) -> dict[str, Any]:
+        """What `ping` answers: who works here, since when, and the age of each loop's last pass in seconds."""
+        return {
+            "id": self._engine_id,
+            "pid": os.getpid(),
+            "incarnation": self.incarnation,
+            "code_version": self._code_version,
+            "started_at": self._started_at,
+            "supervisor_pid": os.getppid() if self._announcer.supervised else None,
+            "database": str(self.config.db),
+            "stopping": self._stop.is_set(),
+            "running": self.warden.running,
+            "loops": {loop.name: round(loop.age(), 3) for loop in self._loops},
+            "recovered": self._recovered[:20],
+        }
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def _record_start(self, tx: Transaction) -> int:
+        me = identity.me()
+        self._started_at = tx.now
+        engine_id = processes.add_engine(
+            tx,
+            incarnation=self.incarnation,
+            pid=me.pid,
+            start_time=me.start_time,
+            boot_id=me.boot_id,
+            host=sockets.gethostname(),
+            code_version=self._code_version,
+            supervisor_pid=os.getppid() if self._announcer.supervised else None,
+        )
+        tx.event(
+            "ENGINE_STARTED",
+            actor=ENGINE,
+            reason="started",
+            message=f"engine {engine_id}, pid {me.pid}",
+            ours=True,
+        )
+        return engine_id
+
+    def _record_stopping(self, tx: Transaction) -> None:
+        tx.event(
+            "ENGINE_STOPPING",
+            actor=ENGINE,
+            reason="stop",
+            message=f"{self.warden.running} attempts run",
+            ours=True,
+        )
+
+    def _record_end(self, tx: Transaction, reason: str) -> None:
+        processes.end_engine(tx, self._engine_id, reason)
+        tx.event(
+            "ENGINE_STOPPED", actor=ENGINE, reason=reason, message=f"engine {self._engine_id}", ours=True
+        )
+
+    async def _load_types(self) -> None:
+        """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""
+        self.policies.load(await self.writer.write(processes.type_settings))
+
+
+def already_running(config: Config) -> AlreadyRunning:
+    """The refusal that says who holds the database."""
+    holder = DatabaseLock.holder(config.db)
+    who = f"{holder.role} with pid {holder.pid}" if holder else "another process"
+    return AlreadyRunning(
+        f"{config.db} is held by {who}",
+        "exactly one engine works on a database",
+        "see: taskdeck status; end it with: taskdeck stop",
+    )

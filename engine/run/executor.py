@@ -1,0 +1,109 @@
+"""Runs attempts, Python handlers and commands alike, as many as the engine sends. One outcome for each `Run`, always.
+
+Owns which attempts live in this worker. Must not decide what runs, or when: the engine does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..clock import Clock
+from .attempts import Attempt
+from .calls import HandlerCall
+from .command import Command, Commands
+from .handlers import SHELL, Registry
+from .journal import StartJournal
+from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
+from .outcomes import failed, failure_of, never_started
+from .uplink import Uplink
+from .validation import validate
+
+
+class Call(Protocol):
+    """One attempt on its way."""
+
+    def ask(self, what: str, grace: float) -> None:
+        """Pass a wish of the engine on."""
+        ...
+
+    async def run(self) -> Outcome:
+        """The whole attempt."""
+        ...
+
+
+@dataclass
+class Executor:
+    """All attempts of one worker. Loop thread only, except `running`."""
+
+    registry: Registry
+    uplink: Uplink
+    journal: StartJournal
+    commands: Commands
+    clock: Clock
+    settings: Welcome
+    closing: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when `close` was called and the last attempt has ended."""
+    _calls: dict[int, Call] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def running(self) -> list[int]:
+        """The fences of live attempts; any thread may ask."""
+        return list(self._calls)
+
+    def start(self, run: Run) -> None:
+        """Begin an attempt; its outcome follows whatever happens."""
+        if self.closing or run.fence in self._calls or self.registry.get(run.type) is None:
+            self.uplink.post(never_started(run))
+            return
+        try:
+            call = self._call(run)
+        except Exception as error:  # e.g. a checkpoint that is no JSON: this attempt's trouble alone
+            self.uplink.post(failed(run, failure_of(error)))
+            return
+        self._calls[run.fence] = call
+        task = asyncio.get_running_loop().create_task(self._see_through(run, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def ask(self, ask: Ask) -> None:
+        """Pass a wish on; one for an attempt that has just ended says nothing new."""
+        call = self._calls.get(ask.fence)
+        if call is not None:
+            call.ask(ask.what, ask.grace)
+
+    def validate(self, question: Validate) -> None:
+        """Answer whether a payload fits a type."""
+        handler = self.registry.get(question.type)
+        problem = validate(handler, question.payload) if handler else f'no type "{question.type}" here'
+        self.uplink.post(Validated(question.req, problem))
+
+    def close(self, *, now: bool) -> None:
+        """Take no more; `idle` is set when the last attempt has ended. With `now` they are drained."""
+        self.closing = True
+        if now:
+            for call in list(self._calls.values()):
+                call.ask("drain", self.settings.cancel_grace)
+        self._note_idle()
+
+    def _call(self, run: Run) -> Call:
+        handler = self.registry.handlers[run.type]
+        attempt = Attempt(run, self.uplink, self.clock, handler.info.checkpoint_version)
+        if run.type == SHELL:
+            return Command(attempt, self.settings, self.journal, self.commands)
+        return HandlerCall(attempt, handler, self.settings, self.journal)
+
+    async def _see_through(self, run: Run, call: Call) -> None:
+        try:
+            outcome = await call.run()
+        except BaseException as error:  # the last border: an outcome even of what went wrong in here
+            outcome = failed(run, failure_of(error))
+        self.uplink.post(outcome)
+        del self._calls[run.fence]
+        self._note_idle()
+
+    def _note_idle(self) -> None:
+        if self.closing and not self._calls:
+            self.idle.set()

@@ -1,0 +1,264 @@
+"""Handlers: how a type is declared with `@task`, how the files that declare types are loaded, and the registry of them.
+
+A mistake in one declaration or file becomes a problem text and costs only itself. Must not run a handler.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+from ..rules.redaction import Redactor, clean
+from ..rules.timing import parse_duration
+from . import params
+from .messages import TypeInfo
+from .shell import ShellPayload
+
+GROUP = "taskdeck.handlers"
+"""The entry-point group through which other packages ship handlers."""
+
+NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+SHELL = "shell"
+
+Duration = str | int | float
+Function = TypeVar("Function", bound=Callable[..., Any])
+Verify = Callable[[Any, str], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What one `@task` said, mistakes included: the decorator never raises, so that the other types load."""
+
+    name: str
+    function: Callable[..., Any]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Handler:
+    """One type that this process can run. `function` is None for the built-in `shell`."""
+
+    info: TypeInfo
+    function: Callable[..., Awaitable[Any]] | None = None
+    params: Any = None
+    verify: Verify | None = None
+    verify_after: float = 10.0
+
+
+@dataclass
+class Registry:
+    """All types by name, and what failed to load (`where: why`)."""
+
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def get(self, name: str) -> Handler | None:
+        """The handler of a type, or None."""
+        return self.handlers.get(name)
+
+    def infos(self) -> list[TypeInfo]:
+        """The manifest: every type, by name."""
+        return [self.handlers[name].info for name in sorted(self.handlers)]
+
+
+_declared: list[Declaration] = []
+
+
+def task(
+    name: str,
+    *,
+    timeout: Duration | None = None,
+    max_retry: int | None = None,
+    base: Duration | None = None,
+    max_delay: Duration | None = None,
+    concurrency: int | None = None,
+    on_lost: Literal["rerun", "review"] | None = None,
+    on_exhausted: Literal["review", "dead"] | None = None,
+    checkpoint_version: int = 1,
+    verify: Verify | None = None,
+    verify_after: Duration = "10s",
+) -> Callable[[Function], Function]:
+    """Declare an `async def f(ctx: Context, params: P)` as the handler of a task type.
+
+    Durations are "10m" texts or seconds; None leaves a limit to the configuration. `verify(ctx, key)` settles an operation
+    in doubt: it returns the result, or raises `NotDone`; it is asked once the old request must be dead (`verify_after`).
+    """
+    options = dict(locals())
+    del options["name"]
+
+    def declare(function: Function) -> Function:
+        _declared.append(Declaration(name, function, options))
+        return function
+
+    return declare
+
+
+def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registry:
+    """Import handler files (relative to `root`), modules and, with `plugins`, entry points; never raises for theirs."""
+    registry = Registry({SHELL: _shell()})
+    for entry in entries:
+        _load_one(registry, entry, lambda entry=entry: _import_entry(entry, root))
+    for point in entry_points(group=GROUP) if plugins else ():
+        _load_one(
+            registry,
+            f"{point.name} = {point.value}",
+            lambda point=point: importlib.import_module(point.module),
+        )
+    return registry
+
+
+def _load_one(registry: Registry, where: str, import_it: Callable[[], ModuleType]) -> None:
+    before = len(_declared)
+    module: ModuleType | None = None
+    try:
+        module = import_it()
+    except (Exception, SystemExit) as error:  # somebody else's code; a file's failure is its own
+        registry.problems.append(f"{where}: {_story(error)}")
+    for declaration in _new(before, module):
+        _register(registry, declaration, where)
+
+
+def _new(before: int, module: ModuleType | None) -> Iterable[Declaration]:
+    """What this import declared, also where the module had been imported already. Types before a failure count too."""
+    if module is not None:
+        yield from (one for one in _declared[:before] if one.function.__module__ == module.__name__)
+    yield from _declared[before:]
+
+
+def _register(registry: Registry, declaration: Declaration, where: str) -> None:
+    code = getattr(declaration.function, "__code__", None)
+    place = f"{where}:{code.co_firstlineno}" if code else where
+    known = registry.handlers.get(declaration.name) if isinstance(declaration.name, str) else None
+    if known is not None and known.function is declaration.function:
+        return
+    if known is not None:
+        registry.problems.append(
+            f'{place}: type "{declaration.name}" is declared already in {known.info.origin}'
+        )
+        return
+    try:
+        registry.handlers[declaration.name] = _handler(declaration, place)
+    except Exception as error:  # annotations are code too
+        registry.problems.append(f"{place}: {_story(error, bare=True)}")
+
+
+def _handler(declaration: Declaration, place: str) -> Handler:
+    name, function, options = declaration.name, declaration.function, declaration.options
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"bad type name {name!r}: use 1 to 64 of A-Z a-z 0-9 _ . : -")
+    if not inspect.iscoroutinefunction(function):
+        raise ValueError(
+            f'type "{name}": sync handlers come with a later release: write `async def {_called(function)}`'
+        )
+    kind = _payload_kind(function)
+    if refusal := params.refusal(kind):
+        raise ValueError(f'type "{name}": {refusal}')
+    verify = options["verify"]
+    if verify is not None and not inspect.iscoroutinefunction(verify):
+        raise ValueError(f'type "{name}": verify must be an `async def`')
+    doc = (inspect.getdoc(function) or "").partition("\n")[0]
+    info = TypeInfo(name, place, doc=clean(doc, limit=200), schema=params.schema(kind), **_limits(options))
+    return Handler(info, function, kind, verify, parse_duration(options["verify_after"]))
+
+
+def _limits(options: dict[str, Any]) -> dict[str, Any]:
+    limits: dict[str, Any] = {}
+    for key in ("timeout", "base", "max_delay"):
+        limits[key] = None if options[key] is None else parse_duration(options[key])
+        if limits[key] is not None and limits[key] <= 0:
+            raise ValueError(f"{key} must be more than 0 seconds; leave it out for none")
+    for key, least in (("max_retry", 0), ("concurrency", 1), ("checkpoint_version", 1)):
+        limits[key] = _whole_number(key, options[key], least)
+    for key, words in (("on_lost", ("rerun", "review")), ("on_exhausted", ("review", "dead"))):
+        limits[key] = options[key]
+        if options[key] not in (None, *words):
+            raise ValueError(f'{key} must be "{words[0]}" or "{words[1]}", not {options[key]!r}')
+    return limits
+
+
+def _whole_number(key: str, value: Any, least: int) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise ValueError(f"{key} must be a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def _payload_kind(function: Callable[..., Any]) -> Any:
+    """The annotation of the second parameter; no annotation is any JSON, no parameter is `params.NOTHING`."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = list(inspect.signature(function).parameters.values())
+    taken = [one for one in parameters if one.kind in positional]
+    required = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]
+    if not taken or len(required) > 2 or any(one not in taken[:2] for one in required):
+        raise ValueError(f"`{_called(function)}` must take (ctx) or (ctx, params)")
+    if len(taken) == 1:
+        return params.NOTHING
+    hints = typing.get_type_hints(function, include_extras=True)
+    return hints.get(taken[1].name, Any)
+
+
+def _called(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _import_entry(entry: str, root: Path) -> ModuleType:
+    if entry.endswith(".py") or "/" in entry:
+        return _import_file((root / Path(entry).expanduser()).resolve())
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module(entry)
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import by path; its neighbours can be imported by name, as with a script."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    name = _module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {path.name}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _module_name(path: Path) -> str:
+    """The file's own name where nothing else has it: then `import tasks` elsewhere finds this one and not a second."""
+    taken = sys.modules.get(path.stem)
+    free = taken is None and path.stem not in sys.stdlib_module_names and path.stem.isidentifier()
+    if free or getattr(taken, "__file__", None) == str(path):
+        return path.stem
+    return f"taskdeck_handlers_{abs(hash(str(path))):x}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
+
+
+def _shell() -> Handler:
+    info = TypeInfo(
+        SHELL, "built-in", doc="Run a command in a session of its own.", schema=params.schema(ShellPayload)
+    )
+    return Handler(info, params=ShellPayload)
+
+
+def _story(error: BaseException, *, bare: bool = False) -> str:
+    """One clean line about somebody's error, without secrets."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, SyntaxError) and error.lineno:
+        text = f"{error.msg} (line {error.lineno})"
+    if not bare:
+        text = f"{type(error).__name__}: {text}"
+    return clean(Redactor((), ()).text(text), limit=500).replace("\n", " ")

@@ -1,0 +1,178 @@
+"""What a handler's payload annotation means: its JSON Schema, and the way from JSON to the object the handler gets.
+
+Structs, dataclasses, typed dicts and plain JSON types go through msgspec; pydantic models speak for themselves and are
+never imported here. Unknown keys are refused at every depth with the known names. Must not know of tasks or workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect as shapes
+
+from ..errors import InvalidPayload
+
+NOTHING = None
+"""Payload type of a handler that takes the context alone: only `{}` or `null` fits."""
+
+_Keyed = (shapes.StructType, shapes.DataclassType, shapes.TypedDictType)
+
+
+def refusal(kind: Any) -> str:
+    """Why this annotation can't be a payload type; empty = it can."""
+    if kind is NOTHING or _is_pydantic(kind):
+        return ""
+    try:
+        shape = _shape(kind)
+    except TypeError as error:
+        return str(error)
+    if isinstance(shape, shapes.CustomType):
+        return f"{kind!r} is not JSON: use a msgspec.Struct, a dataclass, a pydantic model or dict"
+    return ""
+
+
+def schema(kind: Any) -> str:
+    """The payload's JSON Schema as JSON text, or empty where there is nothing to say."""
+    if kind is NOTHING or kind in (Any, dict):
+        return ""
+    try:
+        found = kind.model_json_schema() if _is_pydantic(kind) else msgspec.json.schema(kind)
+        return msgspec.json.encode(found).decode()
+    except (TypeError, ValueError):  # a type that has no JSON form in one corner; it still converts
+        return ""
+
+
+def convert(kind: Any, value: Any) -> Any:
+    """The decoded JSON `value` as the annotated type. Raises `InvalidPayload` that names the place."""
+    if kind is NOTHING:
+        if value not in ({}, None):
+            raise InvalidPayload("the payload does not fit", "this type takes no parameters", "submit {}")
+        return None
+    if _is_pydantic(kind):
+        return _convert_pydantic(kind, value)
+    for problem in _unknown(_shape(kind), value, "$"):
+        raise InvalidPayload("the payload does not fit", problem)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidPayload("the payload does not fit", _clip(str(error))) from None
+
+
+@lru_cache(maxsize=512)
+def _shape(kind: Any) -> shapes.Type:
+    return shapes.type_info(kind)
+
+
+def _unknown(shape: shapes.Type, value: Any, path: str) -> Iterator[str]:
+    """Sentences about keys that no field has, outermost first."""
+    if isinstance(value, dict):
+        yield from _unknown_in_object(shape, value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            item_shape = _item_shape(shape, index)
+            if item_shape is None:
+                return
+            yield from _unknown(item_shape, item, f"{path}[{index}]")
+
+
+def _unknown_in_object(shape: shapes.Type, value: dict[str, Any], path: str) -> Iterator[str]:
+    keyed = _keyed(shape, value)
+    if keyed is None:
+        mapping = _only(shape, shapes.DictType)
+        if mapping is not None and not isinstance(mapping.value_type, shapes.AnyType):
+            for key, item in value.items():
+                yield from _unknown(mapping.value_type, item, f"{path}.{key}")
+        return
+    fields = {field.encode_name: field.type for field in keyed.fields}
+    tag = getattr(keyed, "tag_field", None)
+    for key, item in value.items():
+        if key in fields:
+            yield from _unknown(fields[key], item, f"{path}.{key}")
+        elif key != tag:
+            yield f'unknown key "{_clip(key, 80)}" at {path}; known: {", ".join(fields) or "none"}'
+
+
+def _keyed(shape: shapes.Type, value: dict[str, Any]) -> Any:
+    """The one struct, dataclass or typed dict that `value` must be, or None where that is open."""
+    members = _members(shape)
+    if any(isinstance(member, (shapes.DictType, shapes.AnyType)) for member in members):
+        return None
+    keyed = [member for member in members if isinstance(member, _Keyed)]
+    if len(keyed) > 1:
+        keyed = [member for member in keyed if _has_tag(member, value)]
+    return keyed[0] if len(keyed) == 1 else None
+
+
+def _has_tag(member: Any, value: dict[str, Any]) -> bool:
+    field = getattr(member, "tag_field", None)
+    return field is not None and value.get(field) == member.tag
+
+
+def _item_shape(shape: shapes.Type, index: int) -> shapes.Type | None:
+    for member in _members(shape):
+        if isinstance(member, shapes.TupleType) and index < len(member.item_types):
+            return member.item_types[index]
+        if isinstance(member, (shapes.ListType, shapes.VarTupleType, shapes.SetType, shapes.FrozenSetType)):
+            return member.item_type
+    return None
+
+
+def _only(shape: shapes.Type, kind: type) -> Any:
+    found = [member for member in _members(shape) if isinstance(member, kind)]
+    return found[0] if len(found) == 1 else None
+
+
+def _members(shape: shapes.Type) -> tuple[shapes.Type, ...]:
+    if isinstance(shape, shapes.Metadata):
+        return _members(shape.type)
+    return shape.types if isinstance(shape, shapes.UnionType) else (shape,)
+
+
+def _is_pydantic(kind: Any) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "model_validate") and hasattr(kind, "model_fields")
+
+
+def _convert_pydantic(kind: Any, value: Any) -> Any:
+    names = _pydantic_names(kind)
+    if isinstance(value, dict) and names is not None:
+        for key in value:
+            if key not in names:
+                known = ", ".join(sorted(names)) or "none"
+                raise InvalidPayload(
+                    "the payload does not fit", f'unknown key "{_clip(key, 80)}"; known: {known}'
+                )
+    try:
+        return kind.model_validate(value)
+    except (
+        ValueError
+    ) as error:  # pydantic's ValidationError; its text repeats the values, so only place and rule are told
+        raise InvalidPayload("the payload does not fit", _clip(_pydantic_story(error))) from None
+
+
+def _pydantic_names(kind: Any) -> set[str] | None:
+    """Names that the model takes; None where it takes any or says so in a way that only pydantic can read."""
+    if kind.model_config.get("extra") == "allow":
+        return None
+    names: set[str] = set()
+    for name, field in kind.model_fields.items():
+        for alias in (name, field.alias, field.validation_alias):
+            if alias is not None and not isinstance(alias, str):
+                return None
+            names.update([alias] if alias else [])
+    return names
+
+
+def _pydantic_story(error: Any) -> str:
+    if not hasattr(error, "errors"):
+        return type(error).__name__
+    places = (
+        (".".join(["$", *map(str, one["loc"])]), one["msg"]) for one in error.errors(include_input=False)
+    )
+    return "; ".join(f"{rule} at {place}" for place, rule in places)
+
+
+def _clip(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

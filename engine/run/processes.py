@@ -1,0 +1,114 @@
+"""The process of one command: its output into the log, its end, and the burial of all that it started.
+
+Owns the descriptors between us and it. Must not judge: `command` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+
+from ..clock import Clock
+from ..edge import trees
+from ..edge.logs import AttemptLog
+from ..edge.spawn import Child, StatusLost
+from .strays import Commands, continue_tree, end_tree, stop_tree
+
+READ_SIZE = 256 * 1024
+
+
+class Process:
+    """A started command. Loop thread only; waits on processes happen in `commands.threads`."""
+
+    def __init__(self, child: Child, mark: str, log: AttemptLog, commands: Commands) -> None:
+        self.pid = child.pid
+        self.exit_code: int | None = None
+        """Of the main process once buried; negative = killed by that signal; None = something else collected it."""
+        self.exited = asyncio.Event()
+        self.output_ended = asyncio.Event()
+        self.suspended = False
+        self.left: list[int] = []
+        """Processes that could not be ended."""
+        self._child = child
+        self._closed = False
+        self._endings: list[asyncio.Future[None]] = []
+        self._mark = mark
+        self._log = log
+        self._commands = commands
+        self._loop = asyncio.get_running_loop()
+        assert child.stdout is not None
+        self._output = child.stdout
+        self._loop.add_reader(self._output, self._read)
+        self._loop.add_reader(child.pidfd, self._note_exit)
+
+    def terminate(self) -> None:
+        """TERM to all of it, and CONT: a stopped process takes no TERM before."""
+        self.suspended = False
+        trees.ask(trees.find(self._mark, self.pid))
+
+    def suspend(self) -> None:
+        """SIGSTOP to all of it."""
+        self.suspended = True
+        stop_tree(self._mark, self.pid)
+
+    def resume(self) -> None:
+        """SIGCONT to all of it."""
+        self.suspended = False
+        continue_tree(self._mark, self.pid)
+
+    def end(self, grace: float) -> asyncio.Future[None]:
+        """End whatever is left: TERM, after `grace` seconds KILL; what withstands stands in `left`."""
+        ending = asyncio.ensure_future(self._end(grace))
+        self._endings.append(ending)
+        return ending
+
+    async def bury(self) -> None:
+        """Collect the exit status and let go. Not earlier: until then the pid, and so its session, means only this one."""
+        await asyncio.gather(*self._endings)
+        with suppress(StatusLost):
+            self.exit_code = self._child.reap()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the descriptors; what the pipe still holds is lost. Harmless when done before."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._output)
+            self._loop.remove_reader(self._child.pidfd)
+            self._child.close()
+            self._commands.buried(self._mark)
+
+    async def _end(self, grace: float) -> None:
+        if trees.find(self._mark, self.pid):
+            threads, clock = self._commands.threads, self._commands.clock
+            left = await self._loop.run_in_executor(threads, end_tree, self._mark, self.pid, grace, clock)
+            self.left = [one.pid for one in left]
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._output, READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._log.write(data)
+        else:
+            self._loop.remove_reader(self._output)
+            self.output_ended.set()
+
+    def _note_exit(self) -> None:
+        self._loop.remove_reader(self._child.pidfd)
+        self.exited.set()
+
+
+async def all_within(clock: Clock, seconds: float, *events: asyncio.Event) -> bool:
+    """Wait until all events are set, but no longer than `seconds`; True = they are."""
+    if all(event.is_set() for event in events):
+        return True
+    everything = asyncio.gather(*(event.wait() for event in events))
+    timer = asyncio.ensure_future(clock.pause(seconds))
+    await asyncio.wait({everything, timer}, return_when=asyncio.FIRST_COMPLETED)
+    timer.cancel()
+    return everything.done() or not everything.cancel()

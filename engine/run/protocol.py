@@ -1,0 +1,183 @@
+"""What a command says through TASKDECK_FD: one JSON object a line, and one-line answers where it asks.
+
+Any language can speak it. Nothing that a command writes here ends or fails the task; a bad line is answered and told once.
+Must not know how the command was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidPayload, StaleLease, TaskdeckError
+from ..rules import payloads
+from ..rules.redaction import clean
+from .attempts import Attempt
+from .shell import CHECKPOINT_LIMIT
+
+MAX_LINE = 1024 * 1024
+READ_SIZE = 64 * 1024
+EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+ANSWERS = {"new": "new", "done": "done", "in_doubt": "doubt"}
+
+Answer = dict[str, Any] | None
+
+
+class LineProtocol:
+    """Serves one command at our end of its socket until it closes. `on_checkpoint` is called after each durable one."""
+
+    def __init__(self, attempt: Attempt, sock: socket.socket, on_checkpoint: Callable[[], None]) -> None:
+        self._attempt = attempt
+        self._sock = sock
+        self._on_checkpoint = on_checkpoint
+        self._told = False
+        self.spoke = False
+        """Has it ever said a line that made sense?"""
+        self.ended = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Read lines and answer them, in order."""
+        loop = asyncio.get_running_loop()
+        lines = Lines(MAX_LINE)
+        try:
+            while data := await loop.sock_recv(self._sock, READ_SIZE):
+                for line in lines.feed(data):
+                    await self._take(line)
+            for line in lines.rest():
+                await self._take(line)
+        except OSError:
+            pass  # it closed its end without reading our answers
+        finally:
+            self.ended.set()
+
+    async def _take(self, line: bytes | None) -> None:
+        try:
+            if line is None:
+                raise InvalidPayload("the line was skipped", f"it is longer than {MAX_LINE} bytes")
+            answer = await self._handled(line) if line.strip() else None
+        except TaskdeckError as error:
+            answer = {"error": clean(str(error), limit=500)}
+            if not self._told and not isinstance(error, StaleLease):
+                self._told = True
+                self._attempt.note("PROTOCOL_ERROR", answer["error"])
+        if answer is not None:
+            await self._answer(answer)
+
+    async def _answer(self, answer: dict[str, Any]) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._sock, msgspec.json.encode(answer) + b"\n")
+
+    async def _handled(self, line: bytes) -> Answer:
+        said = payloads.decode(line, where="line")
+        if not isinstance(said, dict):
+            raise InvalidPayload("the line was not understood", "it is not a JSON object")
+        verbs = [verb for verb in VERBS if verb in said]
+        if len(verbs) != 1:
+            raise InvalidPayload("the line was not understood", f"it needs one of {', '.join(VERBS)}")
+        allowed, handle = VERBS[verbs[0]]
+        if unknown := said.keys() - allowed - {verbs[0]}:
+            raise InvalidPayload(
+                "the line was not understood",
+                f"unknown key {min(unknown)[:80]!r}; known: {', '.join(allowed)}",
+            )
+        answer = await handle(self, said)
+        self.spoke = True
+        return answer
+
+    async def _progress(self, said: dict[str, Any]) -> Answer:
+        figures = said["progress"] if isinstance(said["progress"], list) else [said["progress"]]
+        if not 1 <= len(figures) <= 2 or not all(_is_number(one) for one in figures):
+            raise InvalidPayload("progress was not understood", "say [done, total] or done")
+        done, total = figures[0], figures[1] if len(figures) == 2 else None
+        self._attempt.progress.report(done, total, _text(said, "note"))
+        return None
+
+    async def _checkpoint(self, said: dict[str, Any]) -> Answer:
+        changes = said["checkpoint"]
+        if not isinstance(changes, dict):
+            raise InvalidPayload("the checkpoint was not saved", "it is not a JSON object")
+        if len(payloads.encode(changes).encode()) > CHECKPOINT_LIMIT:
+            raise InvalidPayload(
+                "the checkpoint was not saved", f"a command's is at most {CHECKPOINT_LIMIT} bytes"
+            )
+        await self._attempt.save(changes, merge=bool(said.get("merge", False)))
+        self._on_checkpoint()
+        return {"checkpoint": "saved"} if said.get("reply") else None
+
+    async def _operation(self, said: dict[str, Any]) -> Answer:
+        key, scope = _text(said, "operation"), _text(said, "scope")
+        if not key or len(key) > 500:
+            raise InvalidPayload("the operation was not recorded", "a key has 1 to 500 characters")
+        if "done" not in said:
+            state = await self._attempt.begin(key, scope)
+            result = payloads.decode(state.result, where="result") if state.result else None
+            return {"state": ANSWERS.get(state.state, state.state), "result": result, "age": state.age}
+        if not isinstance(said["done"], bool):
+            raise InvalidPayload("the operation was not recorded", "done is true or false")
+        await self._attempt.end(key, "DONE" if said["done"] else "NOT_DONE", scope, said.get("result"))
+        return {"state": "done" if said["done"] else "not_done"}
+
+    async def _event(self, said: dict[str, Any]) -> Answer:
+        kind = _text(said, "event")
+        if not EVENT_TYPE.fullmatch(kind):
+            raise InvalidPayload("the event was not understood", "its type is A-Z 0-9 _, at most 64")
+        payload = said.get("payload")
+        self._attempt.note(kind, _text(said, "message"), payload if isinstance(payload, dict) else None)
+        return None
+
+
+VERBS = {
+    "progress": (("note",), LineProtocol._progress),
+    "checkpoint": (("merge", "reply"), LineProtocol._checkpoint),
+    "operation": (("scope", "done", "result"), LineProtocol._operation),
+    "event": (("message", "payload"), LineProtocol._event),
+}
+
+
+class Lines:
+    """Cuts a stream into lines; a line over the limit is not kept and comes out as None."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """The lines that `data` completes."""
+        *ends, tail = data.split(b"\n")
+        lines = [self._complete(end) for end in ends]
+        self._add(tail)
+        return lines
+
+    def rest(self) -> list[bytes | None]:
+        """A last line without its newline."""
+        return [self._complete(b"")] if self._buffer or self._skipping else []
+
+    def _complete(self, end: bytes) -> bytes | None:
+        self._add(end)
+        line = None if self._skipping else bytes(self._buffer)
+        self._buffer.clear()
+        self._skipping = False
+        return line
+
+    def _add(self, piece: bytes) -> None:
+        if not self._skipping:
+            self._buffer += piece
+        if len(self._buffer) > self._limit:
+            self._buffer.clear()
+            self._skipping = True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(said: dict[str, Any], key: str) -> str:
+    value = said.get(key, "")
+    if not isinstance(value, str):
+        raise InvalidPayload("the line was not understood", f"{key} is not a text")
+    return value

@@ -1,0 +1,86 @@
+"""The commands that this worker has started and not yet buried, so that none is left behind when the engine goes.
+
+Owns the one lock under which commands are spawned: a sweep sees a command whole or prevents it. Must not judge how a
+command ended.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock, Thread
+
+from ..clock import Clock
+from ..edge import identity, trees
+from ..edge.identity import Identity
+from ..edge.spawn import Child
+
+FAREWELL_GRACE = 1.0
+"""Seconds between TERM and KILL when the engine is gone."""
+
+STANDING = frozenset({"T", "t", "Z", "X", None})
+"""Kernel states of a process that does nothing now."""
+
+
+class Closed(Exception):
+    """No command is started any more: the engine is gone."""
+
+
+class Commands:
+    """Living commands by their mark."""
+
+    def __init__(self, clock: Clock, threads: int = 256) -> None:
+        self.clock = clock
+        self.threads = ThreadPoolExecutor(threads, thread_name_prefix="command")
+        """For waits on processes: as many as commands may end at once, made when needed."""
+        self._alive: dict[str, int] = {}
+        """Marks and their sessions."""
+        self._lock = Lock()
+        self._closed = False
+
+    def spawn(self, mark: str, start: Callable[[], Child]) -> Child:
+        """Start a command under the lock. Raises `Closed`, or what `start` raises."""
+        with self._lock:
+            if self._closed:
+                raise Closed
+            child = start()
+            self._alive[mark] = child.pid
+            return child
+
+    def buried(self, mark: str) -> None:
+        """Nothing of this command is left."""
+        with self._lock:
+            self._alive.pop(mark, None)
+
+    def end_all(self) -> None:
+        """End every command and all that it started: TERM and CONT, KILL after a second. Any thread; blocks."""
+        with self._lock:
+            self._closed = True
+            alive = list(self._alive.items())
+        ends = [Thread(target=end_tree, args=(mark, sid, FAREWELL_GRACE, self.clock)) for mark, sid in alive]
+        for end in ends:
+            end.start()
+        for end in ends:
+            end.join()
+
+
+def end_tree(mark: str, session: int, grace: float, clock: Clock) -> list[Identity]:
+    """End all that carries the mark or is in the session; returns what could not be ended. Blocks."""
+    return trees.end_tree(mark, grace=grace, clock=clock, session=session)
+
+
+def stop_tree(mark: str, session: int) -> None:
+    """SIGSTOP until a scan finds nothing that runs: a process may fork while others are being stopped."""
+    for _ in range(10):
+        running = [one for one in trees.find(mark, session) if identity.state(one.pid) not in STANDING]
+        for one in running:
+            identity.kill(one, signal.SIGSTOP)
+        if not running:
+            return
+
+
+def continue_tree(mark: str, session: int) -> None:
+    """SIGCONT to all of it."""
+    for one in trees.find(mark, session):
+        identity.kill(one, signal.SIGCONT)

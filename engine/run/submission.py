@@ -1,0 +1,218 @@
+"""Submitting: what a person or program hands in is checked here, completely, before anything is written.
+
+Bad input is refused whole, with what, where and what to do; secrets in a command line or payload are refused with the
+remedy. Payloads of Python types are validated further by a worker or a throw-away process, never here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
+from ..rules.payloads import decode, encode
+from ..rules.selection import COMMAND_TYPE
+from ..rules.timing import parse_utc, utc_text
+
+if TYPE_CHECKING:
+    from ..rules.redaction import Redactor
+    from ..store.database import Transaction
+
+TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+ARGUMENT_LIMIT = 131_071
+"""The kernel takes no longer argument (bytes)."""
+KEY_LIMIT = 300
+PRIORITIES = range(0, 1_000_001)
+RETRIES = range(0, 10_001)
+FIELDS = frozenset(
+    "type payload command priority key not_before max_retry timeout on_lost tags parent schedule".split()
+)
+COMMAND_FIELDS = frozenset("argv cwd env pause".split())
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """One task as it will be inserted; the fields of `store.tasks.NewTask`."""
+
+    type: str
+    payload: str
+    priority: int = 100
+    scheduled_at: str = ""
+    key: str | None = None
+    schedule: str | None = None
+    parent_id: int | None = None
+    tags: str = "[]"
+    timeout: float | None = None
+    max_retry: int | None = None
+    on_lost: str | None = None
+
+
+def prepare(specs: Any, redactor: Redactor) -> list[Prepared]:
+    """Check all specs. Raises for the first bad one, named by its place in the list when there are several."""
+    if not isinstance(specs, Sequence) or isinstance(specs, str) or not specs:
+        raise UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
+    prepared = []
+    for number, spec in enumerate(specs, 1):
+        try:
+            prepared.append(_prepare_one(spec, redactor))
+        except TaskdeckError as error:
+            if len(specs) > 1:
+                error.what = f"task {number} of {len(specs)}: {error.what}"
+            raise
+    return prepared
+
+
+def submit(tx: Transaction, prepared: list[Prepared], actor: str) -> list[dict[str, Any]]:
+    """Insert all of them, or none. A known idempotency key returns the task that has it."""
+    from ..store import tasks
+
+    added = []
+    for spec in prepared:
+        task_id, created = tasks.create(tx, tasks.NewTask(**msgspec.structs.asdict(spec)), actor)
+        state = "PENDING" if created else tasks.get(tx, task_id)["state"].value
+        added.append({"id": task_id, "created": created, "state": state})
+    return added
+
+
+def _prepare_one(spec: Any, redactor: Redactor) -> Prepared:
+    if not isinstance(spec, Mapping):
+        raise UsageError("a task is an object", f"this is {type(spec).__name__}")
+    if unknown := sorted(set(spec) - FIELDS):
+        raise UsageError(f"unknown field {unknown[0]!r}", f"known fields: {', '.join(sorted(FIELDS))}")
+    type_name, payload = _payload(spec, redactor)
+    return Prepared(
+        type=type_name,
+        payload=payload,
+        priority=_whole(spec, "priority", PRIORITIES, 100),
+        scheduled_at=_when(spec.get("not_before")),
+        key=_key(spec.get("key"), redactor),
+        schedule=spec.get("schedule"),
+        parent_id=spec.get("parent"),
+        tags=encode(_tags(spec.get("tags") or [], redactor)),
+        timeout=_timeout(spec.get("timeout")),
+        max_retry=_whole(spec, "max_retry", RETRIES, None),
+        on_lost=_one_of(spec, "on_lost", ("rerun", "review")),
+    )
+
+
+def _payload(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
+    if (command := spec.get("command")) is not None:
+        if spec.get("payload") is not None or spec.get("type") not in (None, COMMAND_TYPE):
+            raise UsageError("a task is either a command or a type with a payload, not both")
+        return COMMAND_TYPE, encode(_command(command, redactor))
+    type_name = spec.get("type")
+    if not isinstance(type_name, str) or not TYPE_NAME.fullmatch(type_name):
+        raise UsageError(f"bad task type {type_name!r}", "use 1 to 64 of A-Z a-z 0-9 _ . : -")
+    text = spec.get("payload")
+    if text is None:
+        text = "{}"
+    elif not isinstance(text, str | bytes):
+        text = encode(text)
+    value = decode(text, where="payload")
+    if type_name == COMMAND_TYPE:
+        return type_name, encode(_command(value, redactor))
+    _refuse_secrets(redactor, value, "payload")
+    return type_name, encode(value)
+
+
+def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
+    if not isinstance(command, Mapping):
+        raise InvalidPayload("a command is an object with argv", f"this is {type(command).__name__}")
+    if unknown := sorted(set(command) - COMMAND_FIELDS):
+        raise InvalidPayload(
+            f"unknown field {unknown[0]!r} in a command", f"known: {', '.join(sorted(COMMAND_FIELDS))}"
+        )
+    argv = command.get("argv")
+    if not isinstance(argv, list | tuple) or not argv or not all(isinstance(each, str) for each in argv):
+        raise InvalidPayload(
+            "argv must be a list of texts, the program first", remedy="taskdeck add -- COMMAND ARG …"
+        )
+    if not argv[0]:
+        raise InvalidPayload("the command is empty", remedy="name a program after --")
+    for number, argument in enumerate(argv):
+        if "\0" in argument:
+            raise InvalidPayload(f"argument {number} holds a NUL", "no program can be given one")
+        if len(argument.encode("utf-8", "surrogateescape")) > ARGUMENT_LIMIT:
+            raise InvalidPayload(
+                f"argument {number} is longer than {ARGUMENT_LIMIT} bytes", remedy="put it in a file"
+            )
+    _refuse_secrets(redactor, list(argv), "command line")
+    environment = command.get("env") or {}
+    if not isinstance(environment, Mapping) or not all(
+        isinstance(value, str) for value in environment.values()
+    ):
+        raise InvalidPayload("env must map names to texts or references")
+    _refuse_secrets(redactor, dict(environment), "env")
+    pause = command.get("pause") or "stop"
+    if pause not in ("stop", "checkpoint"):
+        raise InvalidPayload(f"pause must be stop or checkpoint, not {pause!r}")
+    return {"argv": list(argv), "cwd": command.get("cwd") or "/", "env": dict(environment), "pause": pause}
+
+
+def _refuse_secrets(redactor: Redactor, value: Any, where: str) -> None:
+    if findings := redactor.find_secrets(value):
+        found = findings[0]
+        raise SecretInInput(
+            f"a secret stands in the {where} ({found.where}: {found.rule})",
+            "what is added is stored and shown",
+            "pass a reference instead: --env NAME for a variable of the worker's environment, or file:/path",
+        )
+
+
+def _whole(spec: Mapping[str, Any], field: str, allowed: range, default: int | None) -> Any:
+    value = spec.get(field)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
+        raise UsageError(
+            f"{field} must be a whole number from {allowed[0]} to {allowed[-1]}", f"this is {value!r}"
+        )
+    return value
+
+
+def _one_of(spec: Mapping[str, Any], field: str, words: tuple[str, ...]) -> str | None:
+    value = spec.get(field)
+    if value is not None and value not in words:
+        raise UsageError(f"{field} must be {' or '.join(words)}", f"this is {value!r}")
+    return value
+
+
+def _when(text: Any) -> str:
+    if text in (None, ""):
+        return ""
+    try:
+        return utc_text(parse_utc(str(text)))
+    except ValueError as error:
+        raise UsageError(
+            f"bad time {text!r}", str(error), "write UTC like 2026-11-29T17:12:40.000000Z"
+        ) from None
+
+
+def _timeout(value: Any) -> float | None:
+    """Seconds; 0 or less means "none", also where the type has one (TF027)."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value > 10**9:
+        raise UsageError("timeout must be a number of seconds", f"this is {value!r}")
+    return max(0.0, float(value))
+
+
+def _key(value: Any, redactor: Redactor) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or len(value) > KEY_LIMIT or not value.isprintable():
+        raise UsageError(f"a key is 1 to {KEY_LIMIT} printable characters", f"this is {str(value)[:40]!r}")
+    _refuse_secrets(redactor, value, "key")
+    return value
+
+
+def _tags(tags: Any, redactor: Redactor) -> list[str]:
+    if not isinstance(tags, list | tuple) or len(tags) > 20:
+        raise UsageError("tags must be a list of at most 20 texts")
+    for tag in tags:
+        if not isinstance(tag, str) or not 0 < len(tag) <= 64 or not tag.isprintable():
+            raise UsageError("a tag is 1 to 64 printable characters", f"this is {str(tag)[:40]!r}")
+    _refuse_secrets(redactor, list(tags), "tags")
+    return list(tags)

@@ -1,0 +1,62 @@
+"""Does a payload fit its type? For the worker, and as a throw-away process for `add` where no engine runs.
+
+`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` reads one JSON line `{"type", "payload"}` and
+answers one line `{"known", "problem", "info", "types", "problems"}`. Handlers are imported here so that neither CLI nor
+engine has to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidPayload
+from ..rules import payloads
+from . import params
+from .handlers import Handler, Registry, load
+
+
+def validate(handler: Handler, payload: str) -> str:
+    """Why this payload (JSON text) does not fit; empty = it does."""
+    try:
+        params.convert(handler.params, payloads.decode(payload, where="payload"))
+    except InvalidPayload as error:
+        return error.why or error.what
+    return ""
+
+
+def answer(registry: Registry, question: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one question about one type and payload."""
+    handler = registry.get(str(question.get("type", "")))
+    return {
+        "known": handler is not None,
+        "problem": validate(handler, str(question.get("payload", ""))) if handler else "",
+        "info": msgspec.structs.asdict(handler.info) if handler else None,
+        "types": sorted(registry.handlers),
+        "problems": registry.problems,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve one question."""
+    parser = argparse.ArgumentParser(prog="python -m taskdeck.engine.run.validation")
+    parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
+    parser.add_argument("--handler", action="append", default=[])
+    options = parser.parse_args(arguments)
+    question = msgspec.json.decode(sys.stdin.buffer.readline(), type=dict[str, Any])
+    replies = os.dup(1)
+    os.dup2(2, 1)  # whatever handler files print while they load must not stand among the answer
+    registry = load(options.handler, options.handlers_root.resolve())
+    with open(replies, "wb") as out:
+        out.write(msgspec.json.encode(answer(registry, question)) + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    os._exit(main())  # a thread that a handler file started must not hold `add` back
