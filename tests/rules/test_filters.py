@@ -89,7 +89,7 @@ def test_an_unknown_term_names_itself_the_nearest_and_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         parse("stat:failed")
     assert "`stat`" in caught.value.what
-    assert "did you mean state?" in caught.value.what
+    assert "did you mean state?" in caught.value.why
     assert all(f"{name}:" in caught.value.why for name in ("state", "type", "tag", "key"))
     assert "age>" in caught.value.why
 
@@ -97,7 +97,7 @@ def test_an_unknown_term_names_itself_the_nearest_and_the_known_ones() -> None:
 def test_an_unknown_state_names_the_nearest_and_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         parse("state:faild")
-    assert "did you mean failed?" in caught.value.what
+    assert "did you mean failed?" in caught.value.why
     assert "needs_review" in caught.value.why
 
 

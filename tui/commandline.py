@@ -1,0 +1,82 @@
+"""What a person typed: the options that hold for every verb, and the words that are left for the verb.
+
+Owns `--db --config --json --debug`, which may stand anywhere before `--`, and the command that stands behind `add … --`.
+Reads no file until a verb asks for the settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taskdeck.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from taskdeck.engine.config import Config
+
+SWITCHES = ("--json", "--debug")
+VALUES = ("--db", "--config")
+
+
+class CommandLine:
+    """One call of `taskdeck`. `words` are for the verb; `command` is what stood behind `add … --`, else None."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        before, behind = _split(list(arguments))
+        self.json = "--json" in before
+        self.debug = "--debug" in before
+        self.words, self.paths = _without_common(before)
+        self.command: list[str] | None = None
+        if behind is not None and _verb(self.words) == "add":
+            self.command = behind
+        elif behind is not None:
+            self.words += ["--", *behind]
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective settings. Raises `ConfigError`."""
+        from taskdeck.engine import config
+
+        return config.load(path=self.paths.get("--config"), db=self.paths.get("--db"))
+
+    @cached_property
+    def actor(self) -> str:
+        """Who asks: `cli:` and the name of the user."""
+        import pwd
+
+        try:
+            return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+        except KeyError:  # a container's user without a name
+            return f"cli:{os.getuid()}"
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    if "--" not in arguments:
+        return arguments, None
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def _without_common(arguments: list[str]) -> tuple[list[str], dict[str, Path]]:
+    words: list[str] = []
+    paths: dict[str, Path] = {}
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word in SWITCHES:
+            continue
+        if name not in VALUES:
+            words.append(word)
+            continue
+        value = value if equals else next(rest, "")
+        if not value:
+            raise UsageError(f"{name} names no file", remedy=f"write {name} PATH")
+        paths[name] = Path(value)
+    return words, paths
+
+
+def _verb(words: list[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")

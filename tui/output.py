@@ -1,0 +1,123 @@
+"""Writing to standard output and error: JSON lines, plain lines, and one way to say that something went wrong.
+
+Owns what is a terminal, colours and encodings. Text of tasks passes `clean` before it comes here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from taskdeck.engine.errors import ConfigError, TaskdeckError
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+
+def prepare() -> None:
+    """Make the streams take any character: what their encoding lacks is shown escaped, never a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def on_terminal(stream: TextIO | None = None) -> bool:
+    """Is standard output (or `stream`) a terminal?"""
+    stream = stream or sys.stdout
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def coloured() -> bool:
+    """May colours be written? `NO_COLOR`, pipes and dumb terminals say no."""
+    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int:
+    """Columns of a human table: `COLUMNS`, else the terminal's width, else 80; 0 in a pipe = as wide as needed."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    if not on_terminal():
+        return 0
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def line(text: str = "") -> None:
+    """Write one line to standard output at once."""
+    if sys.stdout is not None:
+        sys.stdout.write(text + "\n")
+
+
+def flush() -> None:
+    """Hand everything over, so that a broken pipe or full disk is met here and not at exit."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def json_line(value: Any) -> None:
+    """Write one object as one line of JSON: UTF-8, exact numbers."""
+    data = (json_text(value) + "\n").encode("utf-8", "replace")
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        line(data.decode()[:-1])
+        return
+    sys.stdout.flush()
+    buffer.write(data)
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON of a read model or of plain data."""
+    import msgspec  # not json alone: it turns read models into plain data, leaving unset fields out
+
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def complain(error: TaskdeckError, *, as_json: bool) -> None:
+    """Say on standard error what happened, why, and what to do next."""
+    if sys.stderr is None:
+        return
+    if as_json:
+        sys.stderr.write(json.dumps({"error": error_object(error)}, ensure_ascii=False) + "\n")
+    elif isinstance(error, ConfigError):
+        sys.stderr.write("".join(f"taskdeck: {harmless(str(problem))}\n" for problem in error.problems))
+    else:
+        sys.stderr.write(f"taskdeck: {harmless(str(error))}\n")
+    sys.stderr.flush()
+
+
+def error_object(error: TaskdeckError) -> dict[str, Any]:
+    """The stable object of an error; a configuration's mistakes are listed one by one."""
+    found: dict[str, Any] = dict(error.as_dict())
+    if isinstance(error, ConfigError):
+        names = ("file", "line", "key", "what", "remedy")
+        found["problems"] = [{name: getattr(problem, name) for name in names} for problem in error.problems]
+    return found
+
+
+def note(text: str) -> None:
+    """Say something by the way, on standard error."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"taskdeck: {harmless(text)}\n")
+        sys.stderr.flush()
+
+
+def refused_object(value: Mapping[str, Any]) -> TaskdeckError:
+    """The error of one id that a verb refused (`commands` answers each id by itself)."""
+    error = TaskdeckError(str(value.get("message") or "refused"))
+    error.code = str(value.get("code") or "refused")
+    error.exit_code = int(value.get("exit_code") or 4)
+    return error
+
+
+def harmless(text: str) -> str:
+    """A message without control characters; much cheaper to load than the full `clean` of task text."""
+    return "".join(c if c == "\n" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,100 @@
+"""A file of tasks, one JSON object a line: all mistakes are found at once, with their line numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from taskdeck.engine.errors import UsageError
+
+MOST_SHOWN = 20
+COMMAND_FIELDS = ("cwd", "env", "pause")
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """One task: a `type` with its `payload`, or a `command` (with `cwd`, `env`, `pause`); the rest as on `add`."""
+
+    type: str | msgspec.UnsetType = msgspec.UNSET
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    command: list[str] | msgspec.UnsetType = msgspec.UNSET
+    cwd: str | msgspec.UnsetType = msgspec.UNSET
+    env: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    pause: str | msgspec.UnsetType = msgspec.UNSET
+    priority: int | msgspec.UnsetType = msgspec.UNSET
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    at: str | msgspec.UnsetType = msgspec.UNSET
+    retries: int | msgspec.UnsetType = msgspec.UNSET
+    timeout: str | float | msgspec.UnsetType = msgspec.UNSET
+    on_lost: str | msgspec.UnsetType = msgspec.UNSET
+    tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+_decoder = msgspec.json.Decoder(Line)
+
+
+def read_specs(name: str, text: str) -> list[dict[str, Any]]:
+    """The specs of all lines that are not empty. Raises `UsageError` that names every bad line."""
+    specs: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            specs.append(_spec(_decoder.decode(line)))
+        except (msgspec.DecodeError, ValueError) as error:
+            problems.append(f"{name}:{number}: {error}")
+        except UsageError as error:
+            problems.append(f"{name}:{number}: {error}")
+    if problems:
+        more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+        bad = "1 line is" if len(problems) == 1 else f"{len(problems)} lines are"
+        raise UsageError(
+            f"{bad} wrong, so nothing was added", "\n  ".join(["", *problems[:MOST_SHOWN], *more]).rstrip()
+        )
+    if not specs:
+        raise UsageError(f"{name} holds no task", remedy='write one JSON object a line: {"command": ["true"]}')
+    return specs
+
+
+def _spec(line: Line) -> dict[str, Any]:
+    given = {name: getattr(line, name) for name in line.__struct_fields__}
+    given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    if ("command" in given) == ("type" in given):
+        raise UsageError("a task has either `type` or `command`")
+    if "command" in given:
+        return _command(given)
+    if wrong := [name for name in COMMAND_FIELDS if name in given]:
+        raise UsageError(f"`{wrong[0]}` belongs to a command")
+    payload = given.pop("payload", msgspec.Raw(b"{}"))
+    return _common(given) | {"type": given["type"], "payload": bytes(payload).decode()}
+
+
+def _command(given: dict[str, Any]) -> dict[str, Any]:
+    from .add import _choice, _directory
+
+    if "payload" in given:
+        raise UsageError("`payload` belongs to a type, not to a command")
+    if not given["command"]:
+        raise UsageError("`command` is empty")
+    _choice("pause", given.get("pause"), ("stop", "checkpoint"))
+    command = {"argv": given["command"], "cwd": _directory(given.get("cwd"))}
+    command |= {name: given[name] for name in ("env", "pause") if name in given}
+    return _common(given) | {"command": command}
+
+
+def _common(given: dict[str, Any]) -> dict[str, Any]:
+    from .add import _choice, _key
+    from .moments import at_time
+    from .wait import duration
+
+    _key(given.get("key"))
+    _choice("on_lost", given.get("on_lost"), ("rerun", "review"))
+    spec = {name: given[name] for name in ("priority", "key", "on_lost", "tags") if name in given}
+    if "retries" in given:
+        spec["max_retry"] = given["retries"]
+    if "at" in given:
+        spec["not_before"] = at_time(given["at"])
+    if "timeout" in given:
+        spec["timeout"] = duration(str(given["timeout"]), "timeout")
+    return spec

@@ -1,0 +1,46 @@
+"""`log`: the output of an attempt; without secrets always, without control characters on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from taskdeck.engine import views
+
+from .. import output
+from ..commandline import CommandLine
+from ..masking import Masked
+from . import targets
+
+Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
+Number = Annotated[int | None, typer.Option("--attempt", "-a", min=1, help="Which attempt; the last by default.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the attempt ends.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Leave control characters in, on a terminal too.")]
+Tail = Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")]
+
+
+def log(
+    ctx: typer.Context, target: Target, attempt: Number = None, follow: Follow = False, raw: Raw = False, tail: Tail = None
+) -> int:
+    """Print the output of an attempt."""
+    line: CommandLine = ctx.obj
+    plain = raw or not output.on_terminal()
+    with views.open_view(line.config) as view:
+        found = view.log(targets.one(view, target), attempt)
+        chunks = view.follow_log(found, tail=tail) if follow else view.read_log(found, tail=tail)
+        for data in Masked(view.mask if plain else lambda text: view.mask(_shown(text))).all(chunks):
+            _write(data)
+    return 0
+
+
+def _shown(text: str) -> str:
+    """Text for a terminal; a line that was overwritten by `\\r` becomes a line of its own."""
+    return views.clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,80 @@
+"""`op begin|done KEY`: the operations of a running command, from a shell script, over the socket it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Annotated, Any
+
+import typer
+
+from taskdeck.engine.errors import TaskdeckError, UsageError
+
+from .. import output
+from ..commandline import CommandLine
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The operation's name, the same at every try.")]
+
+op = typer.Typer(
+    help="Do an effect at most once from a shell script that the engine runs.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+
+@op.callback()
+def _op() -> None:
+    pass
+
+
+@op.command()
+def begin(ctx: typer.Context, key: Key) -> int:
+    """Record the intent; prints `new` (do it), `done` (skip it) or `doubt` (look whether it was done)."""
+    answer = _ask({"operation": key})
+    _say(ctx.obj, answer, str(answer.get("state", "")))
+    return 0
+
+
+@op.command()
+def done(
+    ctx: typer.Context,
+    key: Key,
+    result: Annotated[str | None, typer.Argument(metavar="[JSON]", help="What came of it.")] = None,
+) -> int:
+    """Record that the effect was done."""
+    message: dict[str, Any] = {"operation": key, "done": True}
+    if result is not None:
+        try:
+            message["result"] = json.loads(result)
+        except ValueError as error:
+            raise UsageError("the result is no JSON", str(error)) from None
+    answer = _ask(message)
+    _say(ctx.obj, answer, "done")
+    return 0
+
+
+def _say(line: CommandLine, answer: dict[str, Any], text: str) -> None:
+    if line.json:
+        output.json_line(answer)
+    else:
+        output.line(text)
+
+
+def _ask(message: dict[str, Any]) -> dict[str, Any]:
+    number = os.environ.get("TASKDECK_FD", "")
+    if not number.isdecimal():
+        raise UsageError(
+            "this is not a command that the engine runs", "TASKDECK_FD is not set", "use it inside `taskdeck add -- SCRIPT`"
+        )
+    try:
+        # A copy, so that closing ours leaves the script's own descriptor open.
+        with socket.socket(fileno=os.dup(int(number))) as link, link.makefile("rwb") as file:
+            file.write(json.dumps(message).encode() + b"\n")
+            file.flush()
+            answer = json.loads(file.readline() or b"{}")
+    except (OSError, ValueError) as error:
+        raise TaskdeckError("the engine did not answer", str(error), "is TASKDECK_FD still open?") from None
+    if not isinstance(answer, dict) or not answer or "error" in answer:
+        raise TaskdeckError("the operation was not recorded", str((answer or {}).get("error", "the line is closed")))
+    return answer

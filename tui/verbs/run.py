@@ -1,0 +1,71 @@
+"""`run` and `stop`: the engine with no screen, and its end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from taskdeck.engine import views
+from taskdeck.engine.errors import NoEngine, Unavailable, UsageError
+
+from .. import output
+from ..commandline import CommandLine
+from .wait import duration
+
+SLACK = 15.0
+"""Seconds beyond the stop's own grace within which the engine must be gone."""
+
+
+def run(
+    ctx: typer.Context,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing runs, waits or retries.")] = False,
+    max_wait: Annotated[
+        str | None, typer.Option("--max-wait", metavar="DURATION", help="With --until-idle: wait at most so long.")
+    ] = None,
+) -> int:
+    """Run the engine: exit 0 all well, 1 something failed, 6 only reviews are left, 4 another engine works here."""
+    line: CommandLine = ctx.obj
+    seconds = duration(max_wait, "--max-wait")
+    if seconds is not None and not until_idle:
+        raise UsageError("--max-wait bounds --until-idle and needs it", remedy="add --until-idle")
+    from taskdeck.engine.main import run as run_engine
+
+    return run_engine(line.config, until_idle, seconds)
+
+
+def stop(
+    ctx: typer.Context,
+    now: Annotated[bool, typer.Option("--now", help="Don't wait for checkpoints: end what runs at once.")] = False,
+) -> int:
+    """Drain and end the engine that works on this database."""
+    line: CommandLine = ctx.obj
+    if not views.holder(line.config).running or not _asked(line, now):
+        _say(line, "was not running", stopped=False)
+        return 0
+    seconds = line.config.engine.stop_grace + SLACK
+    if not views.wait_until_gone(line.config, seconds):
+        raise Unavailable(
+            "the engine is still there",
+            f"it was asked to stop {views.format_duration(seconds)} ago",
+            "taskdeck stop --now, or see: taskdeck status",
+        )
+    _say(line, "stopped", stopped=True)
+    return 0
+
+
+def _asked(line: CommandLine, now: bool) -> bool:
+    from taskdeck.engine import commands
+
+    try:
+        commands.call(line.config, "stop", line.actor, now=now)
+    except NoEngine:  # it ended between the look and the call
+        return False
+    return True
+
+
+def _say(line: CommandLine, what: str, *, stopped: bool) -> None:
+    if line.json:
+        output.json_line({"stopped": stopped, "message": f"the engine {what}"})
+    else:
+        output.line(f"the engine {what}")

@@ -1,0 +1,60 @@
+"""`worker list`: the processes that run attempts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from taskdeck.engine import views
+
+from .. import format as look
+from .. import output
+from ..commandline import CommandLine
+
+ENDED = 20
+
+workers = typer.Typer(help="Look at the workers.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@workers.callback()
+def _workers() -> None:
+    pass
+
+
+@workers.command("list")
+def list_workers(
+    ctx: typer.Context,
+    everyone: Annotated[bool, typer.Option("--ended", help="Also the last that ended.")] = False,
+) -> int:
+    """List the workers that live."""
+    line: CommandLine = ctx.obj
+    with views.open_view(line.config) as view:
+        found = view.workers(ended=ENDED if everyone else 0)
+    if line.json:
+        for worker in found:
+            output.json_line(worker)
+    elif found:
+        for text in _human(found):
+            output.line(text)
+    else:
+        output.note("no worker lives; the engine starts them (taskdeck run)")
+    return 0
+
+
+def _human(found: list[views.WorkerView]) -> list[str]:
+    now = views.now()
+    headers = ("ID", "PID", "STATE", f"SINCE ({look.zone(now)})", "LAST BEAT", "MEMORY", "RUNS")
+    rows = [
+        (
+            str(worker.id),
+            str(worker.pid),
+            worker.state.lower(),
+            look.local(worker.started_at, now=now),
+            look.local(worker.last_heartbeat, now=now),
+            f"{worker.rss // 2**20} MB" if worker.rss else "",
+            " ".join(worker.attempts) or look.tidy(worker.end_reason or ""),
+        )
+        for worker in found
+    ]
+    return look.table(headers, rows, width=output.width())
