@@ -1,50 +1,10 @@
-"""The log of a Python attempt: opened at its first line, so that thousands of silent attempts make no files."""
+"""Where the log of an attempt lies: one file an attempt, under the folder of logs."""
 
 from __future__ import annotations
 
-from ..edge.logs import AttemptLog
-from ..rules.redaction import clean
-from .attempts import Attempt
-from .messages import Welcome
-from .outcomes import safe
-
-TAIL_LINES = 20
-MAX_LINE = 64 * 1024
+import os
 
 
-def open_log(path: str, settings: Welcome) -> AttemptLog:
-    """The bounded log file of one attempt."""
-    return AttemptLog(path, file_bytes=settings.attempt_bytes, files=settings.attempt_files)
-
-
-def tail_of(log: AttemptLog) -> str:
-    """The last lines for the screen, cleaned and without secrets."""
-    return safe("\n".join(clean(line.decode("utf-8", "replace")) for line in log.tail(TAIL_LINES)))
-
-
-class PythonLog:
-    """What a handler logs, and the traceback of its failure."""
-
-    def __init__(self, attempt: Attempt, settings: Welcome) -> None:
-        self._attempt = attempt
-        self._settings = settings
-        self._log: AttemptLog | None = None
-
-    def write(self, text: str) -> None:
-        """Add a line with its time, UTC."""
-        run = self._attempt.run
-        if not run.log_path:
-            return
-        if self._log is None:
-            self._log = open_log(run.log_path, self._settings)
-        now = self._attempt.clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._log.write(f"{now} {text[:MAX_LINE].rstrip()}\n".encode("utf-8", "replace"))
-
-    def tail(self) -> str:
-        """The last lines, or empty where nothing was logged."""
-        return tail_of(self._log) if self._log else ""
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self._log is not None:
-            self._log.close()
+def log_path(logs: str, task_id: int, attempt: int) -> str:
+    """The log file of one attempt."""
+    return os.path.join(logs, f"{task_id}.{attempt}.log")

@@ -13,7 +13,7 @@ from typing import Any
 from .. import StopRequested
 from ..rules import payloads
 from . import params
-from .attempt_logs import PythonLog
+from .python_logs import PythonLog
 from .attempts import Attempt
 from .context import Context
 from .crash import crash_at
@@ -21,7 +21,7 @@ from .handlers import Handler
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
 from .operations import InDoubt
-from .outcomes import failed, failure_of, in_doubt, timed_out
+from .endings import failed, failure_of, in_doubt, timed_out
 
 CANCEL_EVERY = 1.0
 """Seconds between two cancellations of a handler that swallowed one."""

@@ -21,12 +21,12 @@ from ..errors import InvalidPayload
 from ..rules import failures, payloads
 from ..rules.failures import Failure, FailureClass
 from . import params
-from .attempt_logs import open_log, tail_of
+from .python_logs import open_log, tail_of
 from .attempts import Attempt
 from .crash import crash_at
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
-from .outcomes import failed, failure_of, never_started, safe, timed_out
+from .endings import failed, failure_of, never_started, safe, timed_out
 from .processes import Process, all_within
 from .protocol import LineProtocol
 from .shell import CHECKPOINT_LIMIT, ShellPayload, environment, failure_class_of_codes

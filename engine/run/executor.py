@@ -16,7 +16,7 @@ from .command import Command, Commands
 from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
-from .outcomes import failed, failure_of, never_started
+from .endings import failed, failure_of, never_started
 from .uplink import Uplink
 from .validation import validate
 

@@ -1,0 +1,74 @@
+"""How an attempt ended, as a worker can say it: outcomes, and the failures behind them.
+
+Pure but for reading the exception; texts are cleaned and redacted here, since they leave the process. What becomes of the
+task is the engine's to decide.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..rules import failures
+from ..rules.failures import Failure, FailureClass
+from ..rules.redaction import Redactor, clean
+from ..rules.timing import format_duration
+from .messages import Outcome, Run
+
+MAX_MESSAGE = 2000
+_redactor = Redactor((), ())
+
+
+def failed(run: Run, failure: Failure, *, exit_code: int | None = None, tail: str = "") -> Outcome:
+    """The attempt failed."""
+    return Outcome(
+        run.task_id, run.fence, "failed", failure=encoded(failure), exit_code=exit_code, tail=tail
+    )
+
+
+def in_doubt(run: Run, why: str, *, tail: str = "") -> Outcome:
+    """The attempt ended because an operation is in doubt; a person decides. `failure` says which."""
+    failure = Failure(FailureClass.FATAL, "in_doubt", safe(why), "operation")
+    return Outcome(run.task_id, run.fence, "in_doubt", failure=encoded(failure), tail=tail)
+
+
+def never_started(run: Run) -> Outcome:
+    """The worker didn't begin it; it is free."""
+    return Outcome(run.task_id, run.fence, "never_started")
+
+
+def timed_out(seconds: float) -> Failure:
+    """The attempt was ended at its timeout."""
+    return Failure(
+        FailureClass.RETRYABLE, "timeout", f"not done within {format_duration(seconds)}", "timeout"
+    )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What the rules make of an exception."""
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
+    return failures.from_exception(names, safe(str(error)), _attributes(error))
+
+
+def safe(text: str) -> str:
+    """The text as it may be stored and shown: no secret, no control character, of bounded length."""
+    return clean(_redactor.text(text), limit=MAX_MESSAGE)
+
+
+def encoded(failure: Failure) -> str:
+    """The failure as `Outcome.failure` carries it."""
+    return msgspec.json.encode(failure).decode()
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """Plain values that the rules may ask for; whatever breaks on reading is left out."""
+    found: dict[str, Any] = {}
+    for name in ("status", "status_code", "errno", "headers", "after", "seconds", "until", "resource"):
+        try:
+            value = getattr(error, name, None)
+        except Exception:  # a property of somebody's exception
+            continue
+        if value is not None:
+            found[name] = value
+    return found
