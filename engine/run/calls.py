@@ -13,15 +13,15 @@ from typing import Any
 from .. import StopRequested
 from ..rules import payloads
 from . import params
-from .python_logs import PythonLog
 from .attempts import Attempt
 from .context import Context
 from .crash import crash_at
+from .endings import failed, failure_of, in_doubt, timed_out
 from .handlers import Handler
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
 from .operations import InDoubt
-from .endings import failed, failure_of, in_doubt, timed_out
+from .python_logs import PythonLog
 
 CANCEL_EVERY = 1.0
 """Seconds between two cancellations of a handler that swallowed one."""
@@ -102,7 +102,7 @@ class HandlerCall:
             return failed(run, timed_out(run.timeout or 0.0), tail=self._log.tail())
         if isinstance(error, InDoubt):
             return in_doubt(run, str(error), tail=self._log.tail())
-        self._log.write("".join(traceback.format_exception(error)))
+        self._log.write(_told(error))
         return failed(run, failure_of(error), tail=self._log.tail())
 
     def _after(self, seconds: float, act: Callable[[], Any]) -> None:
@@ -140,3 +140,11 @@ def _holds(error: BaseException | None, kind: type[BaseException]) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kind) is not None
     return isinstance(error, kind)
+
+
+def _told(error: BaseException) -> str:
+    """The author's own frames of a failure, for the attempt's log; what was raised on purpose needs none."""
+    if type(error).__module__ == "taskdeck.engine":
+        return f"{type(error).__name__}: {error}"
+    frames = error.__traceback__.tb_next if error.__traceback__ else None
+    return "".join(traceback.format_exception(type(error), error, frames))

@@ -21,14 +21,14 @@ from ..errors import InvalidPayload
 from ..rules import failures, payloads
 from ..rules.failures import Failure, FailureClass
 from . import params
-from .python_logs import open_log, tail_of
 from .attempts import Attempt
 from .crash import crash_at
+from .endings import failed, failure_of, never_started, safe, timed_out
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
-from .endings import failed, failure_of, never_started, safe, timed_out
 from .processes import Process, all_within
 from .protocol import LineProtocol
+from .python_logs import open_log, tail_of
 from .shell import CHECKPOINT_LIMIT, ShellPayload, environment, failure_class_of_codes
 from .strays import Closed, Commands
 

@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from threading import Lock
 
 _armed: dict[str, int] = {}
+_once: list[str] = []
 _counting = Lock()
-_once = ""
 
 
 def arm(environ: Mapping[str, str]) -> None:
     """Read the two variables anew. Raises `ValueError` where a count is no number."""
-    global _once
     _armed.clear()
-    _once = environ.get("TASKDECK_CRASH_ONCE", "")
+    _once[:] = filter(None, [environ.get("TASKDECK_CRASH_ONCE")])
     for part in filter(None, environ.get("TASKDECK_CRASH_AT", "").split(",")):
         name, _, count = part.strip().partition(":")
         _armed[name] = int(count or 1)
@@ -42,7 +41,7 @@ def _may_happen() -> bool:
     if not _once:
         return True
     try:
-        os.close(os.open(_once, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(_once[0], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
     return True

@@ -22,9 +22,7 @@ _redactor = Redactor((), ())
 
 def failed(run: Run, failure: Failure, *, exit_code: int | None = None, tail: str = "") -> Outcome:
     """The attempt failed."""
-    return Outcome(
-        run.task_id, run.fence, "failed", failure=encoded(failure), exit_code=exit_code, tail=tail
-    )
+    return Outcome(run.task_id, run.fence, "failed", failure=encoded(failure), exit_code=exit_code, tail=tail)
 
 
 def in_doubt(run: Run, why: str, *, tail: str = "") -> Outcome:

@@ -13,10 +13,10 @@ from ..clock import Clock
 from .attempts import Attempt
 from .calls import HandlerCall
 from .command import Command, Commands
+from .endings import failed, failure_of, never_started
 from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
-from .endings import failed, failure_of, never_started
 from .uplink import Uplink
 from .validation import validate
 

@@ -105,19 +105,21 @@ def task(
 
 def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registry:
     """Import handler files (relative to `root`), modules and, with `plugins`, entry points; never raises for theirs."""
+    root = root.resolve()
     registry = Registry({SHELL: _shell()})
     for entry in entries:
-        _load_one(registry, entry, lambda entry=entry: _import_entry(entry, root))
+        _load_one(registry, entry, root, lambda entry=entry: _import_entry(entry, root))
     for point in entry_points(group=GROUP) if plugins else ():
         _load_one(
             registry,
             f"{point.name} = {point.value}",
+            root,
             lambda point=point: importlib.import_module(point.module),
         )
     return registry
 
 
-def _load_one(registry: Registry, where: str, import_it: Callable[[], ModuleType]) -> None:
+def _load_one(registry: Registry, where: str, root: Path, import_it: Callable[[], ModuleType]) -> None:
     before = len(_declared)
     module: ModuleType | None = None
     try:
@@ -125,19 +127,20 @@ def _load_one(registry: Registry, where: str, import_it: Callable[[], ModuleType
     except (Exception, SystemExit) as error:  # somebody else's code; a file's failure is its own
         registry.problems.append(f"{where}: {_story(error)}")
     for declaration in _new(before, module):
-        _register(registry, declaration, where)
+        _register(registry, declaration, where, root)
 
 
 def _new(before: int, module: ModuleType | None) -> Iterable[Declaration]:
     """What this import declared, also where the module had been imported already. Types before a failure count too."""
     if module is not None:
-        yield from (one for one in _declared[:before] if one.function.__module__ == module.__name__)
+        yield from (
+            one for one in _declared[:before] if getattr(one.function, "__globals__", None) is vars(module)
+        )
     yield from _declared[before:]
 
 
-def _register(registry: Registry, declaration: Declaration, where: str) -> None:
-    code = getattr(declaration.function, "__code__", None)
-    place = f"{where}:{code.co_firstlineno}" if code else where
+def _register(registry: Registry, declaration: Declaration, where: str, root: Path) -> None:
+    place = _place(declaration.function, where, root)
     known = registry.handlers.get(declaration.name) if isinstance(declaration.name, str) else None
     if known is not None and known.function is declaration.function:
         return
@@ -206,6 +209,16 @@ def _payload_kind(function: Callable[..., Any]) -> Any:
     return hints.get(taken[1].name, Any)
 
 
+def _place(function: Callable[..., Any], where: str, root: Path) -> str:
+    """File and line, relative to the root where it lies there."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return where
+    path = Path(code.co_filename)
+    shown = path.relative_to(root) if path.is_relative_to(root) else path
+    return f"{shown}:{code.co_firstlineno}"
+
+
 def _called(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
@@ -224,6 +237,9 @@ def _import_file(path: Path) -> ModuleType:
         raise FileNotFoundError(f"no such file: {path}")
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -240,9 +256,8 @@ def _import_file(path: Path) -> ModuleType:
 
 def _module_name(path: Path) -> str:
     """The file's own name where nothing else has it: then `import tasks` elsewhere finds this one and not a second."""
-    taken = sys.modules.get(path.stem)
-    free = taken is None and path.stem not in sys.stdlib_module_names and path.stem.isidentifier()
-    if free or getattr(taken, "__file__", None) == str(path):
+    taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
+    if path.stem.isidentifier() and not taken:
         return path.stem
     return f"taskdeck_handlers_{abs(hash(str(path))):x}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
 

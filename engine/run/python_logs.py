@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..edge.logs import AttemptLog
 from ..rules.redaction import clean
 from .attempts import Attempt
-from .messages import Welcome
 from .endings import safe
+from .messages import Welcome
 
 TAIL_LINES = 20
 MAX_LINE = 64 * 1024

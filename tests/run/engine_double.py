@@ -1,0 +1,226 @@
+"""A small engine for tests of the worker: a real socket, a real worker process, answers from memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.edge.link import Link
+from taskdeck.engine.rules.checkpoints import merge
+from taskdeck.engine.run import messages as m
+
+SAMPLES = Path(__file__).with_name("sample_handlers.py")
+PATIENCE = 15.0
+
+Kind = TypeVar("Kind", bound=m.Message)
+
+
+class EngineDouble:
+    """Answers saves and operations from memory and remembers everything that it was told."""
+
+    def __init__(self, folder: Path, handlers: list[str], environ: dict[str, str], **settings: Any) -> None:
+        self.folder = folder
+        self.told: list[m.Message] = []
+        self.checkpoints: dict[int, dict[str, Any]] = {}
+        self.operations: dict[tuple[str, str], dict[str, Any]] = {}
+        self.age = 60.0
+        """Age of an operation in doubt, seconds."""
+        self.stale: set[int] = set()
+        self.holding = threading.Event()
+        """Clear it to leave saves unanswered."""
+        self.holding.set()
+        self.gone = False
+        self._news = threading.Condition()
+        self._fences = 0
+        self._welcome = {
+            "heartbeat": 0.05,
+            "cancel_grace": 0.3,
+            "output_drain": 0.3,
+            "attempt_bytes": 1_000_000,
+            "attempt_files": 3,
+            "environment": ["PATH", "HOME", "LANG"],
+        } | settings
+        self.worker = self._start(handlers, environ)
+
+    def _start(self, handlers: list[str], environ: dict[str, str]) -> subprocess.Popen[bytes]:
+        path = self.folder / "engine.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(path))
+            listener.listen(1)
+            listener.settimeout(PATIENCE)
+            command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(path)]
+            command += ["--incarnation", "w-1", "--logs", str(self.folder), "--journal", str(self.journal)]
+            command += ["--handlers-root", str(self.folder)]
+            for handler in handlers:
+                command += ["--handler", handler]
+            worker = subprocess.Popen(command, env={**os.environ, **environ}, cwd=self.folder)
+            accepted, _ = listener.accept()
+        self.link = Link(accepted)
+        threading.Thread(target=self._listen, daemon=True).start()
+        return worker
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "starts"
+
+    def run(self, type: str, payload: Any = None, **fields: Any) -> int:
+        """Start an attempt; returns its fence."""
+        self._fences += 1
+        fence = fields.pop("fence", self._fences)
+        values: dict[str, Any] = {
+            "task_id": 42,
+            "attempt_id": fence,
+            "attempt": 1,
+            "type": type,
+            "payload": payload if isinstance(payload, str) else json.dumps(payload or {}),
+            "checkpoint": "{}",
+            "checkpoint_seq": 0,
+            "checkpoint_version": 1,
+            "timeout": None,
+            "log_path": str(self.folder / f"{fence}.log"),
+            "exit_codes": {},
+        }
+        self.say(m.Run(fence=fence, **(values | fields)))
+        return fence
+
+    def shell(self, *argv: str, **fields: Any) -> int:
+        """Start a command; `cwd`, `env` and `pause` go into its payload."""
+        payload = {key: fields.pop(key) for key in ("cwd", "env", "pause") if key in fields}
+        return self.run("shell", {"argv": list(argv), **payload}, **fields)
+
+    def ask(self, fence: int, what: str, grace: float = 0.5) -> None:
+        self.say(m.Ask(42, fence, what, grace))
+
+    def say(self, *said: m.Message) -> None:
+        self.link.send(m.encode(list(said)))
+
+    def outcome(self, fence: int, kind: str = "") -> m.Outcome:
+        """The outcome of an attempt (of this kind), when it arrives."""
+        return self.wait(m.Outcome, lambda one: one.fence == fence and kind in ("", one.kind))
+
+    def result(self, fence: int) -> Any:
+        """The result of an attempt that must have succeeded."""
+        outcome = self.outcome(fence)
+        assert outcome.kind == "succeeded", outcome
+        return json.loads(outcome.result) if outcome.result else None
+
+    def failure(self, fence: int) -> dict[str, Any]:
+        """The failure of an attempt that must have failed."""
+        outcome = self.outcome(fence)
+        assert outcome.kind == "failed", outcome
+        return json.loads(outcome.failure)
+
+    def wait(self, kind: type[Kind], fits: Callable[[Kind], bool] = lambda _: True) -> Kind:
+        """The first message of this kind that fits, when it arrives."""
+
+        def found() -> Kind | None:
+            return next((one for one in self.told if isinstance(one, kind) and fits(one)), None)
+
+        with self._news:
+            self._news.wait_for(lambda: found() is not None or self.gone, PATIENCE)
+            message = found()
+        assert message is not None, f"no such {kind.__name__} among {self.told[-20:]}"
+        return message
+
+    def all(self, kind: type[Kind]) -> list[Kind]:
+        return [one for one in list(self.told) if isinstance(one, kind)]
+
+    def ended(self) -> int:
+        """The worker's exit code, once it has ended."""
+        return self.worker.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.link.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.worker.wait(PATIENCE)
+        self.worker.kill()
+        self.worker.wait()
+
+    def _listen(self) -> None:
+        while (body := self.link.receive()) is not None:
+            arrived = m.from_peer(body)
+            with self._news:
+                self.told += arrived
+                self._news.notify_all()
+            for message in arrived:
+                self._react(message)
+        with self._news:
+            self.gone = True
+            self._news.notify_all()
+
+    def _react(self, message: m.Message) -> None:
+        match message:
+            case m.Hello():
+                self.say(
+                    m.Welcome(1, database=str(self.folder / "t.db"), logs=str(self.folder), **self._welcome)
+                )
+            case m.Save() | m.OperationBegin() | m.OperationEnd() if message.fence in self.stale:
+                self.say(m.Answer(message.req, {}, "stale"))
+            case m.Save():
+                self.holding.wait(PATIENCE)
+                kept, data = self.checkpoints.get(message.task_id, {}), json.loads(message.data)
+                self.checkpoints[message.task_id] = merge(kept, data) if message.merge else data
+                self.say(m.Answer(message.req, {}))
+            case m.OperationBegin():
+                self.say(m.Answer(message.req, self._begin(message)))
+            case m.OperationEnd():
+                self.operations[message.scope, message.key] = {
+                    "state": message.state,
+                    "result": message.result,
+                }
+                if message.req:
+                    self.say(m.Answer(message.req, {}))
+
+    def _begin(self, message: m.OperationBegin) -> dict[str, Any]:
+        known = self.operations.get((message.scope, message.key), {"state": "NOT_DONE"})
+        if known["state"] == "DONE":
+            return {"state": "done", "result": known["result"]}
+        if known["state"] == "NOT_DONE":
+            self.operations[message.scope, message.key] = {"state": "BEGUN"}
+            return {"state": "new"}
+        return {"state": "in_doubt", "age": self.age}
+
+
+@contextmanager
+def engine(
+    folder: Path, *handlers: str, environ: dict[str, str] | None = None, **settings: Any
+) -> Iterator[EngineDouble]:
+    """A worker with the sample handlers (or `handlers`), ended at the end."""
+    double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, **settings)
+    try:
+        yield double
+    finally:
+        double.close()
+
+
+def eventually(fits: Callable[[], Any], what: str = "it") -> Any:
+    """Wait until `fits` says something true, and return that."""
+    clock = SystemClock()
+    end = clock.monotonic() + PATIENCE
+    while not (found := fits()):
+        assert clock.monotonic() < end, f"{what} never came"
+        clock.sleep(0.01)
+    return found
+
+
+def running(pid: int) -> bool:
+    """Is there a process of this pid that is no zombie?"""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)

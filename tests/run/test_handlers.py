@@ -1,0 +1,229 @@
+"""Handlers load with what they declare; a mistake costs only itself and is told with its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from taskdeck.engine.run.handlers import Registry, load
+
+
+@pytest.fixture(autouse=True)
+def _imports_stay_here() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("from taskdeck.engine import Context, task\n" + dedent(text))
+    return name
+
+
+def loaded(folder: Path, *entries: str) -> Registry:
+    return load(entries, folder, plugins=False)
+
+
+def test_a_file_relative_to_the_root_declares_types_with_their_limits(tmp_path: Path) -> None:
+    text = """
+        from typing import Any
+        import msgspec
+
+        class Page(msgspec.Struct):
+            url: str
+
+        async def verify(ctx, key): ...
+
+        @task("fetch", timeout="10m", max_retry=5, base="30s", max_delay=60, concurrency=4, on_lost="rerun",
+              on_exhausted="dead", checkpoint_version=2, verify=verify, verify_after="3s")
+        async def fetch(ctx: Context, page: Page) -> dict:
+            '''Fetch a page.
+
+            More about it.'''
+
+        @task("any")
+        async def anything(ctx: Context, value: Any): ...
+        """
+    registry = loaded(tmp_path, write(tmp_path, "jobs/fetching.py", text))
+    assert registry.problems == []
+    info = registry.handlers["fetch"].info
+    assert (info.timeout, info.max_retry, info.base, info.max_delay, info.concurrency) == (600, 5, 30, 60, 4)
+    assert (info.on_lost, info.on_exhausted, info.checkpoint_version) == ("rerun", "dead", 2)
+    assert info.doc == "Fetch a page."
+    assert info.origin.startswith("jobs/fetching.py:")
+    assert '"url"' in info.schema
+    assert registry.handlers["fetch"].verify_after == 3
+    assert [one.name for one in registry.infos()] == ["any", "fetch", "shell"]
+    limits = registry.handlers["any"].info
+    assert (limits.timeout, limits.max_retry, limits.on_lost, limits.schema) == (None, None, None, "")
+
+
+def test_the_built_in_shell_is_always_there(tmp_path: Path) -> None:
+    assert '"argv"' in loaded(tmp_path).handlers["shell"].info.schema
+
+
+def test_a_sync_function_is_refused_with_its_file_and_the_others_load(tmp_path: Path) -> None:
+    text = """
+        @task("old")
+        def old_style(ctx, params): ...
+
+        @task("new")
+        async def new_style(ctx, params): ...
+        """
+    registry = loaded(tmp_path, write(tmp_path, "jobs.py", text))
+    [problem] = registry.problems
+    assert problem.startswith("jobs.py:3: ")
+    assert "sync handlers come with" in problem
+    assert "write `async def old_style`" in problem
+    assert "new" in registry.handlers
+    assert "old" not in registry.handlers
+
+
+def test_every_mistake_of_a_declaration_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    text = """
+        @task("no spaces")
+        async def a(ctx): ...
+
+        @task("twice")
+        async def b(ctx): ...
+
+        @task("twice")
+        async def c(ctx): ...
+
+        @task("shell")
+        async def d(ctx): ...
+
+        @task("lost", on_lost="ignore")
+        async def e(ctx): ...
+
+        @task("long", timeout="soon")
+        async def f(ctx): ...
+
+        @task("many", concurrency=0)
+        async def g(ctx): ...
+
+        @task("three")
+        async def h(ctx, one, two): ...
+
+        @task("none")
+        async def i(): ...
+
+        @task("unknown")
+        async def j(ctx, params: "Missing"): ...
+
+        @task("opaque")
+        async def k(ctx, params: object.__class__): ...
+
+        @task("verified", verify=lambda ctx, key: None)
+        async def l(ctx): ...
+
+        @task(7)
+        async def m(ctx): ...
+
+        @task("good")
+        async def n(ctx): ...
+        """
+    registry = loaded(tmp_path, write(tmp_path, "jobs.py", text))
+    assert set(registry.handlers) == {"shell", "twice", "good"}
+    story = "\n".join(registry.problems)
+    assert len(registry.problems) == 12, story
+    for word in ("bad type name", "declared already in jobs.py:", "on_lost must be", "concurrency must be"):
+        assert word in story
+    for word in (
+        "declared already in built-in",
+        "Missing",
+        "is not JSON",
+        "verify must be",
+        "must take (ctx)",
+    ):
+        assert word in story
+    assert all(problem.startswith("jobs.py:") for problem in registry.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("def broken(:", "SyntaxError: invalid syntax (line 2)"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise RuntimeError('https://u:hunter2@h/ \\x1b[2J\\nsecond')", "RuntimeError: https://"),
+    ],
+)
+def test_a_file_that_fails_to_load_is_a_problem_and_the_others_load(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    good = "@task('good')\nasync def good(ctx): ..."
+    registry = loaded(tmp_path, write(tmp_path, "bad.py", text), write(tmp_path, "good_jobs.py", good))
+    [problem] = registry.problems
+    assert problem.startswith(f"bad.py: {why}")
+    assert "hunter2" not in problem
+    assert "\x1b" not in problem
+    assert "\n" not in problem
+    assert "good" in registry.handlers
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    [problem] = loaded(tmp_path, "missing.py").problems
+    assert problem.startswith("missing.py: FileNotFoundError: no such file")
+
+
+def test_types_declared_before_a_failure_still_load(tmp_path: Path) -> None:
+    registry = loaded(tmp_path, write(tmp_path, "half.py", "@task('first')\nasync def first(ctx): ...\n1/0"))
+    assert "first" in registry.handlers
+    assert len(registry.problems) == 1
+
+
+def test_a_file_may_bear_a_standard_name_and_import_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path, "neighbour_of_json.py", "WORD = 'near'")
+    text = "import neighbour_of_json\n@task(neighbour_of_json.WORD)\nasync def f(ctx): ..."
+    registry = loaded(tmp_path, write(tmp_path, "json.py", text))
+    import json
+
+    assert registry.problems == []
+    assert "near" in registry.handlers
+    assert json.loads("[1]") == [1]
+
+
+def test_two_files_of_one_name_are_both_loaded(tmp_path: Path) -> None:
+    entries = [
+        write(tmp_path, f"{folder}/same_jobs.py", f"@task('{folder}')\nasync def f(ctx): ...")
+        for folder in ("east", "west")
+    ]
+    assert {"east", "west"} <= set(loaded(tmp_path, *entries).handlers)
+
+
+def test_a_module_is_imported_by_its_dotted_name_and_again_from_memory(tmp_path: Path) -> None:
+    write(tmp_path, "shop_jobs/__init__.py", "")
+    write(tmp_path, "shop_jobs/orders.py", "@task('order')\nasync def order(ctx): ...")
+    for _ in range(2):
+        registry = loaded(tmp_path, "shop_jobs.orders")
+        assert registry.problems == []
+        assert "order" in registry.handlers
+
+
+def test_the_same_function_met_twice_is_no_duplicate(tmp_path: Path) -> None:
+    write(tmp_path, "first_jobs.py", "@task('one')\nasync def one(ctx): ...")
+    second = write(
+        tmp_path, "second_jobs.py", "from first_jobs import one\n@task('two')\nasync def two(ctx): ..."
+    )
+    registry = loaded(tmp_path, second, "first_jobs.py")
+    assert registry.problems == []
+    assert {"one", "two"} <= set(registry.handlers)
+
+
+def test_the_door_is_light_and_says_its_version() -> None:
+    import subprocess
+    from importlib.metadata import version
+
+    code = "import sys, taskdeck.engine as e; print(e.__version__, *sorted({'asyncio', 'msgspec'} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.split() == [version("taskdeck")]
