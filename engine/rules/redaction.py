@@ -1,8 +1,9 @@
 """The one place where secrets are taken out of texts, values and command lines, and where they are found to be refused.
 
-Works on names (`password`), on shapes (tokens, logins in URLs, private keys: `secret_shapes`) and on the configured values
-in every usual encoding. Limits: a configured value under 4 characters can't be masked by value, and neither can one that a
-program splits other than by line breaks or encodes twice. Rules decide here; nothing is logged or stored.
+Works on names (`password`), on shapes (tokens, logins in URLs, private keys: `secret_shapes`) and on the
+configured values in every usual encoding. Limits: a configured value under 4 characters can't be masked by
+value, and neither can one that a program splits other than by line breaks or encodes twice. Rules decide
+here; nothing is logged or stored.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from .cleaning import clean as clean  # the terminal's half of the same work; most callers need both
-from .secret_names import Names
+from .cleaning import clean
+from .secret_names import Names, word_set
 from .secret_shapes import Span, shapes
 from .tool_options import tool_named, tool_secret
+
+__all__ = ["MASK", "Finding", "Redactor", "clean", "find_secrets"]
 
 MASK = "***"
 SHORTEST = 4
@@ -27,22 +30,22 @@ DEEPEST = 100
 _SIGNS = re.compile(r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw", re.IGNORECASE)
 _NAME = re.compile(
     r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,80})"
-    r"(?P<between>\\{0,4}[\"']?(?:\]|>)?[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4}|>)"
+    r"(?P<between>\\{0,4}[\"']?\]?[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4}|>)"
 )
 _VALUE = re.compile(
     r"\\{1,4}\"(?P<escaped>.{0,4096}?)\\{1,4}\"|\"(?P<double>(?:[^\"\\]|\\.){0,4096})\"?|'(?P<single>[^']{0,4096})'?"
-    r"|(?P<plain>[^\s,;&\"'<>()\[\]{}\\]{1,4096})",
+    r"|(?P<plain>\$\{[^}\s]{0,80}\}|[^\s,;&\"'<>()\[\]{}\\]{1,4096})",
     re.DOTALL,
 )
 _NO_SECRET = re.compile(
-    r"\*+|null|none|nil|true|false|yes|no|on|off|undefined|<[^>]*>|\$\{?\w+\}?|\$\(.*|%\w+%|\{\{.*|x{3,}|\.{3}|…"
-    r"|env:\w+|file:[/~].*|cred:.*|cmd:.*|op://.*|age:.*|\[?redacted\]?|-+[A-Za-z][\w-]*",
+    r"\*+|null|none|nil|true|false|yes|no|on|off|undefined|<[^>]*>|\$\{?\w+\}?|\$(?:\(.*)?|%\w+%|\{\{.*|x{3,}|\.{3}|…"
+    r"|env:\w+|file:[/~].*|cred:.*|cmd:.*|op://.*|age:.*|\[?redacted\]?|--[A-Za-z][\w-]*|-[A-Za-z]",
     re.IGNORECASE | re.DOTALL,
 )
-_PROSE = frozenset(
+_PROSE = word_set(
     "a an and are as at be but by can cannot for from has have if in invalid is it its must may missing needs not of "
     "option options flag argument on or required requires set shall should that the then this to use used value was "
-    "were when which will with wrong you your expired failed incorrect rejected given twice again here".split()  # noqa: SIM905
+    "were when which will with wrong you your expired failed incorrect rejected given twice again here"
 )
 
 
@@ -78,9 +81,9 @@ class Redactor:
         return list(self._findings(value, "$", DEEPEST))
 
     def _spans(self, text: str) -> list[Span]:
-        spans = list(shapes(text))
+        spans = [span for span in shapes(text) if not _NO_SECRET.fullmatch(text, span.start, span.end)]
         spans += self._configured(text)
-        if _SIGNS.search(text) or not self._names.is_standard:
+        if self._names.has_own or _SIGNS.search(text):
             spans += self._named(text)
         if " -" in text and tool_named(text):
             spans += _by_tools(text)
@@ -112,8 +115,8 @@ class Redactor:
             if between == ">" and text[found.start("name") - 1 : found.start("name")] != "<":
                 continue
             span = _value_span(text, found.end())
-            value = text[slice(*span)] if span else ""
-            if span and _is_secret_value(value, self._names.is_strong(name), in_prose=by_space or between != "="):
+            in_prose = text[found.end() : found.end() + 1] not in "\"'" and between != "="
+            if span and _is_secret_value(text[slice(*span)], self._names.is_strong(name), in_prose=in_prose):
                 yield Span(*span, f"value of {name}")
 
     def _argument_spans(self, argv: Sequence[str]) -> list[list[Span]]:
@@ -123,12 +126,24 @@ class Redactor:
             before = argv[at - 1] if at else ""
             tool = tool_named(item, whole=True) or tool
             whole = Span(0, len(item), f"value of {before}")
-            is_option = before.startswith("-") and "=" not in before
-            if is_option and before.lstrip("-") in self._names and len(before) > 2 and not _NO_SECRET.fullmatch(item):
+            if self._is_secret_option(before) and not _NO_SECRET.fullmatch(item):
                 spans[at].append(whole)
+            elif place := self._assigned(item):
+                spans[at].append(place)
             elif place := tool_secret(tool, before, item):
                 spans[at].append(Span(*place, f"value of {tool or before}"))
         return spans
+
+    def _is_secret_option(self, text: str) -> bool:
+        return len(text) > 2 and text.startswith("-") and "=" not in text and text.lstrip("-") in self._names
+
+    def _assigned(self, item: str) -> Span | None:
+        """All behind the `=` of `--token=…` or `PASSWORD=…`: in an argument no character ends the value."""
+        found = re.match(r"-{0,2}([A-Za-z_][A-Za-z0-9_.-]{0,80})=", item)
+        if not found or found[1] not in self._names or _NO_SECRET.fullmatch(item, found.end()):
+            return None
+        is_secret = _is_secret_value(item[found.end() :], self._names.is_strong(found[1]), in_prose=False)
+        return Span(found.end(), len(item), f"value of {found[1]}") if is_secret else None
 
     def _value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
@@ -162,7 +177,11 @@ class Redactor:
         if isinstance(value, str):
             return MASK if _is_secret_value(value, numbers, in_prose=False) else self.text(value)
         if isinstance(value, Mapping):
-            return {str(key): self._all_masked(item, depth - 1, numbers) for key, item in value.items()} if depth else MASK
+            return (
+                {str(key): self._all_masked(item, depth - 1, numbers) for key, item in value.items()}
+                if depth
+                else MASK
+            )
         if isinstance(value, list | tuple):
             return [self._all_masked(item, depth - 1, numbers) for item in value] if depth else MASK
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -187,7 +206,10 @@ class Redactor:
             name = str(key)
             place = f"{where}.{self.text(name)[:60]}"
             is_secret = name in self._names or key == pair
-            if is_secret and self._all_masked(item, depth, self._names.is_strong(name) or key == pair) != item:
+            if (
+                is_secret
+                and self._all_masked(item, depth, self._names.is_strong(name) or key == pair) != item
+            ):
                 yield Finding(place, f"value of {name[:60]}")
             elif not is_secret:
                 yield from self._findings(item, place, depth)
@@ -207,7 +229,11 @@ def forms_of(secret: str) -> set[str]:
     forms = set(plain)
     for text in plain:
         raw = text.encode("utf-8", "surrogatepass")
-        forms |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("/", "\\/")}
+        forms |= {
+            json.dumps(text)[1:-1],
+            json.dumps(text, ensure_ascii=False)[1:-1],
+            text.replace("/", "\\/"),
+        }
         urls = {quote(raw, safe=safe) for safe in ("", "/", "/:=@+,")} | {quote_plus(raw)}
         forms |= urls | {re.sub("%..", lambda code: code[0].lower(), url) for url in urls}
         forms |= {repr(text)[1:-1], raw.hex(), raw.hex().upper()}
@@ -237,7 +263,7 @@ def _is_secret_value(value: str, strong: bool, *, in_prose: bool) -> bool:
     """Whether the value behind a secret's name is one: not a reference, a placeholder, or the next word of a sentence."""
     if not value.strip() or _NO_SECRET.fullmatch(value):
         return False
-    if in_prose and value.lower().rstrip(".,:;!?") in _PROSE:
+    if in_prose and (value.lower().rstrip(".,:;!?") in _PROSE or (value.isalpha() and not strong)):
         return False
     return strong or not re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", value)
 

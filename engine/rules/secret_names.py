@@ -12,24 +12,29 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(words.split())
 
 
-STRONG = _set(
+STRONG = word_set(
     "password passwords passwd passwort pwd passphrase passcode secret secrets credential credentials"
 )
-_WEAK = _set(
+_WEAK = word_set(
     "token authorization cookie cookies apikey apitoken authtoken accesskey secretkey privatekey clientsecret "
     "pass pw jwt bearer pat psk otp"
 )
-_KEYS = _set("api access private secret auth signing encryption account shared license master session")
-_ABOUT = _set(
+_KEYS = word_set("api access private secret auth signing encryption account shared license master session")
+_ABOUT = word_set(
     "file path name names field url uri endpoint count length len size limit policy id ids hint expiry expires "
     "expired expiration age ttl type kind label reset ref reference prompt min max required enabled disabled "
     "changed strength manager store version rotation encoding format used budget status valid missing"
 )
-_STAGES = _set("prod production dev staging stage test old new current previous primary main")
+_VERBS = word_set(
+    "no ask use with without prompt show generate verify save skip check reset change forget enable disable "
+    "require allow update delete list rotate validate max min is has"
+)
+_STAGES = word_set("prod production dev staging stage test old new current previous primary main")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -44,7 +49,7 @@ def is_secret_name(name: str) -> bool:
     words = words_of(name)
     while words and words[-1] in _STAGES:
         words.pop()
-    if not words or words[-1] in _ABOUT:
+    if not words or words[-1] in _ABOUT or (len(words) > 1 and words[0] in _VERBS):
         return False
     if STRONG.intersection(words) or words[-1] in _WEAK:
         return True
@@ -65,6 +70,11 @@ class Names:
 
     def __contains__(self, name: str) -> bool:
         return is_secret_name(name) or self.is_configured(name)
+
+    @property
+    def has_own(self) -> bool:
+        """Whether the configuration names any."""
+        return bool(self._own)
 
     def is_strong(self, name: str) -> bool:
         """Whether any value behind the name is a secret, numbers too."""

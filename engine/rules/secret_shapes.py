@@ -107,11 +107,11 @@ def _in_headers(text: str) -> Iterator[Span]:
         yield Span(*found.span(1), "header")
     for found in _SCHEME.finditer(text):
         value = found[2]
-        if found[1].lower() == "basic":
-            is_secret = _holds_login(value)
-        else:
-            is_secret = bool(re.search(r"\d", value)) or len(value) >= 20
-        if is_secret:
+        if (
+            _holds_login(value)
+            if found[1].lower() == "basic"
+            else re.search(r"\d", value) or len(value) >= 20
+        ):
             yield Span(*found.span(2), f"{found[1].lower()} login")
 
 

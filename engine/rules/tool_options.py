@@ -1,37 +1,47 @@
 """Short options behind which known tools take a secret (`mysql -pPASSWORD`, `curl -u user:PASSWORD`).
 
-A table and one guess: behind a bare `-p` of an unknown tool, a word of letters and digits is taken for a password.
+A table and one guess: behind a bare `-p` of an unknown tool, a word of letters and digits is taken for a
+password.
 """
 
 from __future__ import annotations
 
 import re
 
+from .secret_names import word_set
+
 # Options whose whole value is secret: as the next argument ("-a"), or written right behind the option ("-p*").
 _WHOLE = {
-    "mysql": "-p*", "mysqldump": "-p*", "mysqladmin": "-p*", "mariadb": "-p* ", "mariadb-dump": "-p*",
+    "mysql": "-p*", "mysqldump": "-p*", "mysqladmin": "-p*", "mariadb": "-p*", "mariadb-dump": "-p*",
     "sshpass": "-p -p*", "docker": "-p -p*", "podman": "-p -p*", "redis-cli": "-a", "mongo": "-p", "mongosh": "-p",
     "mongodump": "-p", "ldapsearch": "-w", "ldapmodify": "-w", "ldapadd": "-w", "sqlcmd": "-P", "bcp": "-P",
     "7z": "-p*", "7za": "-p*", "7zr": "-p*", "rar": "-p* -hp*", "unrar": "-p*", "unzip": "-P", "zip": "-P",
     "mosquitto_pub": "-P", "mosquitto_sub": "-P", "vncpasswd": "-p", "xfreerdp": "/p:*", "ipmitool": "-P",
-    "rabbitmqadmin": "-p", "influx": "-p", "svn": "", "cqlsh": "-p", "clickhouse-client": "", "smbmap": "-p",
-    "crackmapexec": "-p", "sqlplus": "", "az": "-p", "helm": "", "oc": "-p", "cf": "-p", "snmpwalk": "-A -X -c",
+    "rabbitmqadmin": "-p", "influx": "-p", "cqlsh": "-p", "smbmap": "-p",
+    "crackmapexec": "-p", "az": "-p", "oc": "-p", "cf": "-p", "snmpwalk": "-A -X -c",
     "snmpget": "-A -X -c",
 }  # fmt: skip
 # Options whose value is `user:secret` or `user%secret`.
-_LOGIN = {"curl": "-u --user -U --proxy-user", "http": "-a --auth", "https": "-a --auth", "smbclient": "-U --user"}
-_LOGIN |= {"wget": "", "ab": "-A -P", "rpcclient": "-U --user", "net": "-U --user", "xh": "-a --auth"}
+_LOGIN = {
+    "curl": "-u --user -U --proxy-user",
+    "http": "-a --auth",
+    "https": "-a --auth",
+    "smbclient": "-U --user",
+}
+_LOGIN |= {"ab": "-A -P", "rpcclient": "-U --user", "net": "-U --user", "xh": "-a --auth"}
 # Tools that mean something else by -p: no guess there.
-_OTHER_P = frozenset(
-    """mkdir cp ssh scp sftp nmap pytest py.test tar make install rsync python python3 ps netstat lsof ss kill pgrep psql
-    pg_dump pg_restore createdb perl ruby node git cargo npm date nc telnet time uniq fdisk parted docker-compose tsc
-    gcc cc patch sed grep bash sh zsh read lp lpr cups ping traceroute su runuser rg tee chrome firefox gdb strace perf
-    ftp rclone snmptrap java flask uvicorn gunicorn hugo jekyll php ng vite webpack prettier eslint mocha jest which type
-    valgrind go dotnet kubectl terraform ansible-playbook bc gzip zstd unshare virsh qemu screen tmux""".split()  # noqa: SIM905
+_OTHER_P = word_set(
+    "mkdir cp ssh scp sftp nmap pytest py.test tar make install rsync python python3 ps netstat lsof ss kill pgrep psql "
+    "pg_dump pg_restore createdb perl ruby node git cargo npm date nc telnet time uniq fdisk parted docker-compose tsc "
+    "gcc cc patch sed grep bash sh zsh read lp lpr cups ping traceroute su runuser rg tee chrome firefox gdb strace perf "
+    "ftp rclone snmptrap java flask uvicorn gunicorn hugo jekyll php ng vite webpack prettier eslint mocha jest which "
+    "type valgrind go dotnet kubectl terraform ansible-playbook bc gzip zstd unshare virsh qemu screen tmux"
 )
 _KNOWN = frozenset(_WHOLE) | frozenset(_LOGIN) | _OTHER_P
 _TOOL_IN_TEXT = re.compile(
-    r"(?<![\w.-])(?:" + "|".join(sorted(map(re.escape, frozenset(_WHOLE) | frozenset(_LOGIN)), reverse=True)) + r")(?![\w.-])"
+    r"(?<![\w.-])(?:"
+    + "|".join(sorted(map(re.escape, frozenset(_WHOLE) | frozenset(_LOGIN)), reverse=True))
+    + r")(?![\w.-])"
 )
 _LIKE_PASSWORD = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s/.,:=\\@-]{6,64}")
 
@@ -47,37 +57,47 @@ def tool_named(text: str, *, whole: bool = False) -> str:
 
 def tool_secret(tool: str, before: str, item: str, *, known_only: bool = False) -> tuple[int, int] | None:
     """Where in `item`, which stands behind `before`, `tool` takes a secret."""
-    if place := _login(tool, before, item):
-        return place
-    for option in _WHOLE.get(tool, "").split():
-        if option.endswith("*"):
-            start = len(option) - 1
-            if item.startswith(option[:-1]) and len(item) > start and not _is_reference(item[start:]):
-                return (start, len(item)) if _looks_attached(tool, item) else None
-        elif before == option and not _is_reference(item):
-            return 0, len(item)
-    is_guess = before == "-p" and tool not in _KNOWN and not known_only and _LIKE_PASSWORD.fullmatch(item)
-    return (0, len(item)) if is_guess else None
-
-
-def _looks_attached(tool: str, item: str) -> bool:
-    """`docker run -p8080:80` publishes a port, `docker login -pX` takes a password; a digit sequence is a port."""
-    return not (tool in ("docker", "podman") and re.fullmatch(r"-p[\d.:-]+(?:/\w+)?|-p[a-z]*=.*", item))
-
-
-def _login(tool: str, before: str, item: str) -> tuple[int, int] | None:
-    options = _LOGIN.get(tool, "").split()
-    start = 0
-    if before not in options:
-        short = next((o for o in options if len(o) == 2 and item.startswith(o) and len(item) > 2), "")
-        long = next((o for o in options if len(o) > 2 and item.startswith(f"{o}=")), "")
-        if not (short or long):
-            return None
-        start = len(short) or len(long) + 1
-    found = re.search("[:%]", item[start:])
-    if not found or _is_reference(item[start + found.end() :]):
+    start = _login(tool, before, item)
+    if start is None:
+        start = _whole(tool, before, item)
+    if (
+        start is None
+        and before == "-p"
+        and tool not in _KNOWN
+        and not known_only
+        and _LIKE_PASSWORD.fullmatch(item)
+    ):
+        start = 0
+    if start is None or _is_reference(item[start:]):
         return None
-    return start + found.end(), len(item)
+    return start, len(item)
+
+
+def _whole(tool: str, before: str, item: str) -> int | None:
+    for option in _WHOLE.get(tool, "").split():
+        bare = option.removesuffix("*")
+        start = len(bare) if option != bare and item.startswith(bare) else 0 if before == option else None
+        if start is not None and len(item) > start and not _is_port(tool, item[start:]):
+            return start
+    return None
+
+
+def _is_port(tool: str, text: str) -> bool:
+    """`docker run -p 8080:80` publishes a port, `docker login -p …` takes a password."""
+    return tool in ("docker", "podman") and bool(re.fullmatch(r"[\d.:-]+(?:/\w+)?", text))
+
+
+def _login(tool: str, before: str, item: str) -> int | None:
+    """Where the secret of `user:secret` begins, behind the option or written together with it."""
+    start = None
+    for option in _LOGIN.get(tool, "").split():
+        joined = option if len(option) == 2 else f"{option}="
+        if before == option:
+            start = 0
+        elif item.startswith(joined) and len(item) > len(joined):
+            start = len(joined)
+    found = re.compile("[:%]").search(item, start) if start is not None else None
+    return found.end() if found else None
 
 
 def _is_reference(text: str) -> bool:
