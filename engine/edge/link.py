@@ -1,12 +1,11 @@
 """Framed messages between processes of one user on one host: what each end needs.
 
 Owns the blocking end (the command line, threads of workers); the listening end and links in a loop are
-re-exported from `serving`. Must not know what a message says.
+re-exported from `serving`, imported when first used. Must not know what a message says.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import socket
@@ -14,12 +13,15 @@ import struct
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import NoEngine, NotPermitted, TaskdeckError, Unavailable
 from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
-from .serving import AsyncLink, Server, serve
 from .sockets import Peer, address, check_user, peer_of, socket_path
+
+if TYPE_CHECKING:
+    from .serving import AsyncLink, Server, serve
 
 __all__ = [
     "AsyncLink",
@@ -36,6 +38,13 @@ __all__ = [
 ]
 
 READ_SIZE = 256 * 1024
+
+
+def __getattr__(name: str) -> Any:
+    """The loop's end, only when asked for: asyncio costs 60 ms that the quick verbs of the command line don't pay."""
+    if name in ("AsyncLink", "Server", "serve"):
+        return getattr(import_module(".serving", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Link:
@@ -146,6 +155,10 @@ def connect(path: str | os.PathLike[str], timeout: float) -> Link:
 
 async def open_link(path: str | os.PathLike[str], timeout: float = 5.0) -> AsyncLink:
     """`connect` for a loop, with the same errors."""
+    import asyncio
+
+    from .serving import AsyncLink
+
     link = await asyncio.to_thread(connect, path, timeout)
     _, made = await asyncio.get_running_loop().create_unix_connection(AsyncLink, sock=link.detach())
     return made

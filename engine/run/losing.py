@@ -63,7 +63,7 @@ def _take_over(
     if policies.of(task).on_lost == "review":
         return _review(tx, task, f"its worker was lost and it must not run twice unasked: {cause}")
     resumes = _resume_point(tx, number)
-    columns = tasks.wait_again(tx, task, PENDING, tx.now)
+    columns = tasks.wait_again(task, tx.now)
     tasks.transition(tx, task, PENDING, "taken_over", actor=ENGINE, message=resumes, columns=columns)
     _pause_if_wanted(tx, task)
     return f"#{number} {resumes}"
@@ -79,7 +79,7 @@ def _review(tx: Transaction, task: Mapping[str, Any], why: str) -> str:
 
 def _never_started(tx: Transaction, task: Mapping[str, Any], cause: str) -> str:
     attempts.close_attempt(tx, task["fence"], "never_started", "drained")
-    columns = {**tasks.wait_again(tx, task, PENDING, task["next_run_at"]), "fence": tx.next_fences(1)[0]}
+    columns = {**tasks.wait_again(task, task["next_run_at"]), "fence": tx.next_fences(1)[0]}
     message = f"dispatched but never started: {cause}"
     tasks.transition(tx, task, PENDING, "drained", actor=ENGINE, message=message, columns=columns)
     after = {**task, **columns, "state": PENDING}

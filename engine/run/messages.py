@@ -18,7 +18,7 @@ class Message(msgspec.Struct, array_like=True, tag=True, tag_field="is", frozen=
 # ---- from workers and clients to the engine ---------------------------------------------------------------------
 
 
-class Hello(Message):
+class Hello(Message, frozen=True):
     """The first message of a connection. `role` is `worker` or `client`; a client gives only its actor name."""
 
     role: str
@@ -30,7 +30,7 @@ class Hello(Message):
     schema: str = ""
 
 
-class TypeInfo(Message):
+class TypeInfo(Message, frozen=True):
     """One handler type as its code declares it; None means "as configured". Durations in seconds."""
 
     name: str
@@ -48,14 +48,14 @@ class TypeInfo(Message):
     """JSON Schema of the payload, or empty."""
 
 
-class Manifest(Message):
+class Manifest(Message, frozen=True):
     """The types that this worker can run and the handler files that failed to load (`where: why`)."""
 
     types: list[TypeInfo]
     problems: list[str]
 
 
-class Beat(Message):
+class Beat(Message, frozen=True):
     """A heartbeat from the worker's own thread; `running` are the fences of live attempts."""
 
     running: list[int]
@@ -63,7 +63,7 @@ class Beat(Message):
     rss: int
 
 
-class Started(Message):
+class Started(Message, frozen=True):
     """The attempt's handler is about to be entered (already journalled by the worker)."""
 
     task_id: int
@@ -72,7 +72,7 @@ class Started(Message):
     """Process id of the command, 0 for a Python handler."""
 
 
-class Save(Message):
+class Save(Message, frozen=True):
     """A checkpoint. `data` is JSON text; with `merge` it is a merge patch on the last one. Answered when `req` > 0."""
 
     req: int
@@ -84,7 +84,7 @@ class Save(Message):
     stage: str = ""
 
 
-class Progress(Message):
+class Progress(Message, frozen=True):
     """How far the attempt is; not durable by itself, never answered."""
 
     task_id: int
@@ -94,7 +94,7 @@ class Progress(Message):
     note: str = ""
 
 
-class Note(Message):
+class Note(Message, frozen=True):
     """An event that the handler or command asks for (STEP_SUCCEEDED, HTTP_REQUEST …); never changes the task."""
 
     task_id: int
@@ -104,7 +104,7 @@ class Note(Message):
     payload: str = ""
 
 
-class OperationBegin(Message):
+class OperationBegin(Message, frozen=True):
     """Record the intent of an operation; answered with `Answer(value=OperationState)`."""
 
     req: int
@@ -114,7 +114,7 @@ class OperationBegin(Message):
     scope: str = ""
 
 
-class OperationEnd(Message):
+class OperationEnd(Message, frozen=True):
     """Settle an operation: `state` is DONE, NOT_DONE or IN_DOUBT; `result` is JSON text. Answered when `req` > 0."""
 
     req: int
@@ -126,7 +126,7 @@ class OperationEnd(Message):
     result: str = ""
 
 
-class Outcome(Message):
+class Outcome(Message, frozen=True):
     """How an attempt ended; exactly one for each `Run`. Always an outcome, never an exception.
 
     `kind`: succeeded | failed | cancelled | paused | drained | stopped (SIGSTOP: the attempt lives on, suspended) |
@@ -143,14 +143,14 @@ class Outcome(Message):
     """Last lines of a command's output, cleaned, for the screen."""
 
 
-class Validated(Message):
+class Validated(Message, frozen=True):
     """Answer to `Validate`: empty `problem` = the payload fits the type."""
 
     req: int
     problem: str = ""
 
 
-class Call(Message):
+class Call(Message, frozen=True):
     """A client asks for a verb (`commands.VERBS`) with JSON-able arguments; answered by `Reply` with the same `req`."""
 
     req: int
@@ -178,7 +178,7 @@ FromPeer = (
 # ---- from the engine to workers and clients ---------------------------------------------------------------------
 
 
-class Welcome(Message):
+class Welcome(Message, frozen=True):
     """Answer to a worker's hello: its row id and the settings it needs (seconds, bytes)."""
 
     worker_id: int
@@ -192,7 +192,7 @@ class Welcome(Message):
     logs: str
 
 
-class Run(Message):
+class Run(Message, frozen=True):
     """Start an attempt. For type `shell` the payload is the command (`argv`, `cwd`, `env`, `pause`)."""
 
     task_id: int
@@ -213,7 +213,7 @@ class Run(Message):
     max_retry: int = 0
 
 
-class Ask(Message):
+class Ask(Message, frozen=True):
     """Ask a running attempt to `cancel`, `pause`, `resume` or `drain`; `grace` seconds until it is ended by force."""
 
     task_id: int
@@ -222,7 +222,7 @@ class Ask(Message):
     grace: float
 
 
-class Answer(Message):
+class Answer(Message, frozen=True):
     """Answer to a request of the worker. `error` is "" or `stale` (the attempt must stop) or a refusal text."""
 
     req: int
@@ -238,7 +238,7 @@ class OperationState(msgspec.Struct, frozen=True):
     age: float = 0.0
 
 
-class Validate(Message):
+class Validate(Message, frozen=True):
     """Does this payload fit this type? Answered by `Validated`."""
 
     req: int
@@ -246,13 +246,13 @@ class Validate(Message):
     payload: str
 
 
-class Farewell(Message):
+class Farewell(Message, frozen=True):
     """The worker shall end when its attempts have (`now` = end them first)."""
 
     now: bool
 
 
-class Reply(Message):
+class Reply(Message, frozen=True):
     """Answer to `Call`: `value` on success, else `error` as `TaskdeckError.as_dict()` plus `exit_code`."""
 
     req: int

@@ -82,7 +82,7 @@ class Outcomes:
             "resource_faults": verdict.resource_faults,
         }
         if state in (RETRYING, PENDING):
-            columns |= tasks.wait_again(tx, task, state, add_seconds(tx.now, verdict.delay or 0.0))
+            columns |= tasks.wait_again(task, add_seconds(tx.now, verdict.delay or 0.0))
         tasks.transition(
             tx,
             task,
@@ -125,7 +125,7 @@ class Outcomes:
         actor = requests.actor_of(tx, task["id"], "pause")
         if actor is None:  # the wish was withdrawn while the attempt was ending
             return self._back(tx, task, "the pause was withdrawn")
-        columns = tasks.wait_again(tx, task, PAUSED, tx.now)
+        columns = tasks.wait_again(task, tx.now)
         tasks.transition(tx, task, PAUSED, "user_pause", actor=actor, columns=columns)
 
     def _drained(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
@@ -165,7 +165,7 @@ class Outcomes:
         return {**task, **columns, "state": RUNNING}
 
     def _back(self, tx: Transaction, task: Task, message: str) -> None:
-        columns = tasks.wait_again(tx, task, PENDING, tx.now)
+        columns = tasks.wait_again(task, tx.now)
         tasks.transition(tx, task, PENDING, "drained", actor=ENGINE, message=message, columns=columns)
 
     def _settle_wishes(self, tx: Transaction, task: Task) -> None:

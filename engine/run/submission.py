@@ -152,7 +152,7 @@ def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
 
 
 def _refuse_secrets(redactor: Redactor, value: Any, where: str) -> None:
-    if findings := redactor.find_secrets(value):
+    if findings := redactor.find(value):
         found = findings[0]
         raise SecretInInput(
             f"a secret stands in the {where} ({found.where}: {found.rule})",

@@ -304,7 +304,7 @@ def age(tx: Transaction, after: float) -> int:
     return tx.connection.execute(sql, (add_seconds(tx.now, -after),)).rowcount
 
 
-def wait_again(tx: Transaction, task: Mapping[str, Any], to: TaskState, next_run_at: str) -> dict[str, Any]:
+def wait_again(task: Mapping[str, Any], next_run_at: str) -> dict[str, Any]:
     """Columns of a task that goes back to waiting until `next_run_at`."""
     return {**NO_LEASE, "next_run_at": next_run_at, "effective_priority": task["priority"]}
 
