@@ -24,9 +24,9 @@ from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_argume
 from .rules.redaction import Redactor, clean
 from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
 from .rules.tasks import FINISHED, WAITING, TaskState
+from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
 from .run.messages import TypeInfo
 from .run.policies import Policies
-from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
 
 __all__ = [
     "EventFilter",
@@ -79,7 +79,10 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """A task as the stable JSON names it. `summary` is what it does in a line; `payload` and `attempts` come with one task only."""
+    """A task as the stable JSON names it.
+
+    `summary` is what it does in a line; `payload` and `attempts` are only set where one task is shown.
+    """
 
     id: int
     type: str
@@ -373,7 +376,6 @@ class View:
 
     def follow_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
         """The output as it grows, until the attempt has ended."""
-        from .edge.logs import follow_log
 
         yield from self.read_log(log, tail=tail)
 
@@ -394,7 +396,7 @@ class View:
         last = anchors[-1] if anchors else None
         return AuditReport(
             ok=broken is None,
-            events=head.count,
+            events=head.length,
             event_id=broken.event_id if broken else None,
             problem=broken.problem if broken else "",
             anchored_to=last.event_id if last else None,

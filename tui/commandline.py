@@ -7,7 +7,7 @@ Reads no file until a verb asks for the settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +51,14 @@ class CommandLine:
             return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
         except KeyError:  # a container's user without a name
             return f"cli:{os.getuid()}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean X?` where a known word is near, else nothing."""
+    import difflib  # only needed for mistakes
+
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:

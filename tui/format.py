@@ -116,7 +116,11 @@ def pad(text: str, room: int) -> str:
 
 
 def table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0, paints: dict[str, str] | None = None
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int = 0,
+    paints: dict[str, str] | None = None,
 ) -> list[str]:
     """Lines of a table with headers; the widest columns give way until it fits `width` cells (0 = no limit).
 

@@ -5,6 +5,7 @@ Owns what is a terminal, colours and encodings. Text of tasks passes `clean` bef
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def prepare() -> None:
     """Make the streams take any character: what their encoding lacks is shown escaped, never a crash."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

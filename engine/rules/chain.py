@@ -44,7 +44,7 @@ class Head(NamedTuple):
     """Where the chain ends according to someone: the last event's id, the number of events, the last hash."""
 
     event_id: int
-    count: int
+    length: int
     hash: str
 
 

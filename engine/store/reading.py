@@ -181,7 +181,7 @@ class Reader:
                 return
             after = rows[-1][0]
 
-    def _dicts(self, query: ModelSelect) -> list[Row]:
+    def _dicts(self, query: ModelSelect[Any]) -> list[Row]:
         return self._read(lambda: list(query.dicts().execute(self._db)))
 
     def _read(self, ask: Callable[[], T]) -> T:
@@ -289,7 +289,7 @@ def read_anchors(path: Path) -> list[tuple[int, int, str, str]]:
     return found
 
 
-def _task_columns(whole: bool) -> ModelSelect:
+def _task_columns(whole: bool) -> ModelSelect[Any]:
     fields = [field for field in t.Task._meta.sorted_fields if whole or field.name not in _BULKY]  # pyright: ignore
     more = [SQL(_SUMMARY).alias("summary")]
     if whole:

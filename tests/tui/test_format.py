@@ -54,7 +54,9 @@ def test_a_colour_is_put_around_a_cell_after_measuring() -> None:
 
 
 @fault("TF159")
-@pytest.mark.parametrize("hostile", ["\x1b[2Jx", "\x1b]52;c;AAAA\x07x", "a\x9bHx", "x\u202ey", "x\r\ny", "\x00x"])
+@pytest.mark.parametrize(
+    "hostile", ["\x1b[2Jx", "\x1b]52;c;AAAA\x07x", "a\x9bHx", "x\u202ey", "x\r\ny", "\x00x"]
+)
 def test_text_of_a_task_is_one_harmless_line(hostile: str) -> None:
     assert look.tidy(hostile).isprintable()
 
@@ -76,6 +78,8 @@ def test_times_are_shown_in_the_local_zone_with_its_name(monkeypatch: pytest.Mon
         time.tzset()
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(-1, "0s"), (5.9, "5s"), (200, "3m20s"), (7500, "2h05m"), (273600, "3d4h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0s"), (5.9, "5s"), (200, "3m20s"), (7500, "2h05m"), (273600, "3d4h")]
+)
 def test_spans_are_short(seconds: float, text: str) -> None:
     assert look.span(seconds) == text

@@ -19,7 +19,9 @@ from . import targets
 Words = Annotated[list[str] | None, typer.Argument(metavar="[ID|FILTER]...", help=targets.EXAMPLES)]
 All = Annotated[bool, typer.Option("--all", help="All tasks that this can be done to; asks first.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
-Queue = Annotated[bool, typer.Option("--queue", help="The whole queue: nothing more is started, or it goes on.")]
+Queue = Annotated[
+    bool, typer.Option("--queue", help="The whole queue: nothing more is started, or it goes on.")
+]
 OfType = Annotated[str | None, typer.Option("--type", metavar="NAME", help="All starts of one type.")]
 
 FITTING = {
@@ -33,7 +35,12 @@ FITTING = {
 
 
 def pause(
-    ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False, queue: Queue = False, type_: OfType = None
+    ctx: typer.Context,
+    words: Words = None,
+    everything: All = False,
+    yes: Yes = False,
+    queue: Queue = False,
+    type_: OfType = None,
 ) -> int:
     """Pause tasks, or hold the queue (--queue) or a type (--type NAME)."""
     if queue or type_:
@@ -42,7 +49,12 @@ def pause(
 
 
 def resume(
-    ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False, queue: Queue = False, type_: OfType = None
+    ctx: typer.Context,
+    words: Words = None,
+    everything: All = False,
+    yes: Yes = False,
+    queue: Queue = False,
+    type_: OfType = None,
 ) -> int:
     """Let paused tasks, the queue (--queue) or a type (--type NAME) go on."""
     if queue or type_:
@@ -71,9 +83,13 @@ def discard(ctx: typer.Context, words: Words = None, everything: All = False, ye
     return _act(ctx.obj, "discard", words, everything, yes)
 
 
-def _act(line: CommandLine, verb: str, words: Sequence[str] | None, everything: bool, yes: bool, **more: Any) -> int:
+def _act(
+    line: CommandLine, verb: str, words: Sequence[str] | None, everything: bool, yes: bool, **more: Any
+) -> int:
     if everything and words:
-        raise UsageError("--all and a choice of tasks exclude each other", remedy=f"see: taskdeck {verb} --help")
+        raise UsageError(
+            "--all and a choice of tasks exclude each other", remedy=f"see: taskdeck {verb} --help"
+        )
     found = _chosen(line, verb, words or (), everything)
     if everything and not yes:
         _ask(verb, len(found))
@@ -124,7 +140,9 @@ def _remark(result: dict[str, Any]) -> str:
 
 def _hold(line: CommandLine, verb: str, words: Sequence[str] | None, queue: bool, type_: str | None) -> int:
     if words or (queue and type_):
-        raise UsageError("name tasks, --queue or --type NAME, one of them", remedy="see: taskdeck pause --help")
+        raise UsageError(
+            "name tasks, --queue or --type NAME, one of them", remedy="see: taskdeck pause --help"
+        )
     scope = "queue" if queue else f"type:{type_}"
     from taskdeck.engine import commands
 

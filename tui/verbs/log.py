@@ -15,14 +15,21 @@ from ..masking import Masked
 from . import targets
 
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
-Number = Annotated[int | None, typer.Option("--attempt", "-a", min=1, help="Which attempt; the last by default.")]
+Number = Annotated[
+    int | None, typer.Option("--attempt", "-a", min=1, help="Which attempt; the last by default.")
+]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the attempt ends.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Leave control characters in, on a terminal too.")]
 Tail = Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines.")]
 
 
 def log(
-    ctx: typer.Context, target: Target, attempt: Number = None, follow: Follow = False, raw: Raw = False, tail: Tail = None
+    ctx: typer.Context,
+    target: Target,
+    attempt: Number = None,
+    follow: Follow = False,
+    raw: Raw = False,
+    tail: Tail = None,
 ) -> int:
     """Print the output of an attempt."""
     line: CommandLine = ctx.obj

@@ -13,7 +13,10 @@ from .. import output
 from ..commandline import CommandLine
 from . import targets
 
-Filters = Annotated[list[str] | None, typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x age>2h "text"')]
+Filters = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x age>2h "text"'),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
 PAGE = 500
@@ -188,7 +191,9 @@ def why(ctx: typer.Context, target: Target) -> int:
 
 def _story(task: views.TaskView) -> list[str]:
     if task.state == "RUNNING":
-        return [f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(task.updated_at)}"]
+        return [
+            f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(task.updated_at)}"
+        ]
     lines = [f"it ended {look.local(task.finished_at)}"]
     if task.error and task.state != "SUCCESS":
         lines.append(error(task.error))

@@ -65,7 +65,9 @@ def _ask(message: dict[str, Any]) -> dict[str, Any]:
     number = os.environ.get("TASKDECK_FD", "")
     if not number.isdecimal():
         raise UsageError(
-            "this is not a command that the engine runs", "TASKDECK_FD is not set", "use it inside `taskdeck add -- SCRIPT`"
+            "this is not a command that the engine runs",
+            "TASKDECK_FD is not set",
+            "use it inside `taskdeck add -- SCRIPT`",
         )
     try:
         # A copy, so that closing ours leaves the script's own descriptor open.
@@ -76,5 +78,7 @@ def _ask(message: dict[str, Any]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise TaskdeckError("the engine did not answer", str(error), "is TASKDECK_FD still open?") from None
     if not isinstance(answer, dict) or not answer or "error" in answer:
-        raise TaskdeckError("the operation was not recorded", str((answer or {}).get("error", "the line is closed")))
+        raise TaskdeckError(
+            "the operation was not recorded", str((answer or {}).get("error", "the line is closed"))
+        )
     return answer

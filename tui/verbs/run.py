@@ -11,7 +11,7 @@ from taskdeck.engine.errors import NoEngine, Unavailable, UsageError
 
 from .. import output
 from ..commandline import CommandLine
-from .wait import duration
+from ..moments import duration
 
 SLACK = 15.0
 """Seconds beyond the stop's own grace within which the engine must be gone."""
@@ -19,9 +19,12 @@ SLACK = 15.0
 
 def run(
     ctx: typer.Context,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when nothing runs, waits or retries.")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when nothing runs, waits or retries.")
+    ] = False,
     max_wait: Annotated[
-        str | None, typer.Option("--max-wait", metavar="DURATION", help="With --until-idle: wait at most so long.")
+        str | None,
+        typer.Option("--max-wait", metavar="DURATION", help="With --until-idle: wait at most so long."),
     ] = None,
 ) -> int:
     """Run the engine: exit 0 all well, 1 something failed, 6 only reviews are left, 4 another engine works here."""
@@ -31,12 +34,14 @@ def run(
         raise UsageError("--max-wait bounds --until-idle and needs it", remedy="add --until-idle")
     from taskdeck.engine.main import run as run_engine
 
-    return run_engine(line.config, until_idle, seconds)
+    return run_engine(line.config, until_idle=until_idle, max_wait=seconds)
 
 
 def stop(
     ctx: typer.Context,
-    now: Annotated[bool, typer.Option("--now", help="Don't wait for checkpoints: end what runs at once.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Don't wait for checkpoints: end what runs at once.")
+    ] = False,
 ) -> int:
     """Drain and end the engine that works on this database."""
     line: CommandLine = ctx.obj

@@ -29,13 +29,16 @@ def check(ctx: typer.Context) -> int:
     if line.json:
         output.json_line({"ok": True, "file": str(found.file) if found.file else None})
     else:
-        output.line(f"{found.file} is right" if found.file else "there is no configuration file; the defaults hold")
+        output.line(
+            f"{found.file} is right" if found.file else "there is no configuration file; the defaults hold"
+        )
     return 0
 
 
 @config.command()
 def show(
-    ctx: typer.Context, origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False
+    ctx: typer.Context,
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False,
 ) -> int:
     """Show every effective setting."""
     line: CommandLine = ctx.obj
@@ -76,7 +79,9 @@ def init(ctx: typer.Context) -> int:
     try:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Refused(f"{target} exists already", "it is not overwritten", "edit it, or remove it first") from None
+        raise Refused(
+            f"{target} exists already", "it is not overwritten", "edit it, or remove it first"
+        ) from None
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(example())
     if line.json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from taskdeck.engine import views
@@ -42,8 +44,8 @@ def _show(line: CommandLine) -> None:
         output.line(text)
 
 
-def _gather(line: CommandLine) -> dict[str, object]:
-    base = {"database": str(line.config.db)}
+def _gather(line: CommandLine) -> dict[str, Any]:
+    base: dict[str, Any] = {"database": str(line.config.db)}
     try:
         with views.open_view(line.config) as view:
             anchors = view.anchors()
@@ -60,7 +62,7 @@ def _gather(line: CommandLine) -> dict[str, object]:
         return base | {"exists": False, "engine": views.holder(line.config)} | nothing
 
 
-def _human(found: dict) -> list[str]:
+def _human(found: dict[str, Any]) -> list[str]:
     counts = {name: n for name, n in found["counts"].items() if n}
     tasks = ", ".join(f"{n} {look.state(name)}" for name, n in counts.items()) or "none"
     lines = look.fields(
@@ -85,7 +87,11 @@ def _engine(engine: views.EngineView) -> str:
         return ", ".join(parts)
     if not engine.since:
         return "not running"
-    end = f"ended {look.local(engine.ended_at)} ({engine.end_reason})" if engine.ended_at else "did not say how it ended"
+    end = (
+        f"ended {look.local(engine.ended_at)} ({engine.end_reason})"
+        if engine.ended_at
+        else "did not say how it ended"
+    )
     return f"not running; the last one {end}"
 
 

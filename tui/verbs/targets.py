@@ -51,7 +51,11 @@ def _by_id(view: views.View, words: Sequence[str]) -> list[int]:
     for first, last in views.ids(" ".join(words)):
         here = view.task_ids(views.Filter(ids=((first, last),)))
         if not here:
-            what = f"there is no task #{first}" if first == last else f"there is no task from #{first} to #{last}"
+            what = (
+                f"there is no task #{first}"
+                if first == last
+                else f"there is no task from #{first} to #{last}"
+            )
             raise NotFound(what, remedy="see: taskdeck list")
         found |= dict.fromkeys(here)
     return list(found)

@@ -8,18 +8,21 @@ from typing import Annotated
 import typer
 
 from taskdeck.engine import views
-from taskdeck.engine.errors import UsageError, WaitTimeout
+from taskdeck.engine.errors import WaitTimeout
 
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..moments import duration
 from . import targets
 
 SETTLED = ("SUCCESS", "FAILED", "DEAD", "CANCELLED", "NEEDS_REVIEW")
 FAILED, NEEDS_REVIEW = 1, 6
 
 Words = Annotated[list[str], typer.Argument(metavar="ID|FILTER...", help=targets.EXAMPLES)]
-Timeout = Annotated[str | None, typer.Option("--timeout", metavar="DURATION", help="Give up after 30s, 5m …: exit 124.")]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="DURATION", help="Give up after 30s, 5m …: exit 124.")
+]
 
 
 def wait(ctx: typer.Context, words: Words, timeout: Timeout = None) -> int:
@@ -27,16 +30,6 @@ def wait(ctx: typer.Context, words: Words, timeout: Timeout = None) -> int:
     line: CommandLine = ctx.obj
     with views.open_view(line.config) as view:
         return until_settled(view, line, targets.many(view, words), duration(timeout, "--timeout"))
-
-
-def duration(text: str | None, option: str) -> float | None:
-    """The seconds that an option names, or None. Raises `UsageError`."""
-    if text is None:
-        return None
-    try:
-        return views.parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text} can't be read", str(error)) from None
 
 
 def until_settled(view: views.View, line: CommandLine, ids: Sequence[int], seconds: float | None) -> int:
@@ -66,7 +59,9 @@ def _timed_out(states: dict[int, str], seconds: float) -> WaitTimeout:
     shown = ", ".join(f"#{task_id} is {look.state(states[task_id])}" for task_id in waiting[:5])
     more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
     return WaitTimeout(
-        f"the wait of {views.format_duration(seconds)} is over", shown + more, f"see: taskdeck why {waiting[0]}"
+        f"the wait of {views.format_duration(seconds)} is over",
+        shown + more,
+        f"see: taskdeck why {waiting[0]}",
     )
 
 

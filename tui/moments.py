@@ -18,6 +18,16 @@ def after(text: str) -> str:
         raise UsageError(f"--in {text} can't be read", str(error), "write --in 30s, 5m or 1h30m") from None
 
 
+def duration(text: str | None, option: str) -> float | None:
+    """The seconds that an option names, or None. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        return views.parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text} can't be read", str(error)) from None
+
+
 def at_time(text: str, now: datetime | None = None) -> str:
     """UTC text of a clock time (the next such), a local date and time, or a time with its offset. Raises `UsageError`."""
     now = now or views.now()

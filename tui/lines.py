@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
-from taskdeck.engine.errors import UsageError
+from taskdeck.engine.errors import TaskdeckError, UsageError
 
 MOST_SHOWN = 20
 COMMAND_FIELDS = ("cwd", "env", "pause")
@@ -33,15 +34,15 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Line)
 
 
-def read_specs(name: str, text: str) -> list[dict[str, Any]]:
-    """The specs of all lines that are not empty. Raises `UsageError` that names every bad line."""
-    specs: list[dict[str, Any]] = []
+def read_specs(name: str, text: str) -> dict[int, dict[str, Any]]:
+    """The specs by line number; empty lines are skipped. Raises `UsageError` that names every bad line."""
+    specs: dict[int, dict[str, Any]] = {}
     problems: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            specs.append(_spec(_decoder.decode(line)))
+            specs[number] = _spec(_decoder.decode(line))
         except (msgspec.DecodeError, ValueError) as error:
             problems.append(f"{name}:{number}: {error}")
         except UsageError as error:
@@ -53,8 +54,20 @@ def read_specs(name: str, text: str) -> list[dict[str, Any]]:
             f"{bad} wrong, so nothing was added", "\n  ".join(["", *problems[:MOST_SHOWN], *more]).rstrip()
         )
     if not specs:
-        raise UsageError(f"{name} holds no task", remedy='write one JSON object a line: {"command": ["true"]}')
+        raise UsageError(
+            f"{name} holds no task", remedy='write one JSON object a line: {"command": ["true"]}'
+        )
     return specs
+
+
+def placed(error: TaskdeckError, name: str, lines: list[int]) -> TaskdeckError:
+    """The refusal of `task N of M`, told by the line of the file."""
+    found = re.match(r"task (\d+) of \d+: ", error.what)
+    if found and int(found[1]) <= len(lines):
+        error.what = f"{name}:{lines[int(found[1]) - 1]}: {error.what[found.end() :]}"
+    elif len(lines) == 1:
+        error.what = f"{name}:{lines[0]}: {error.what}"
+    return error
 
 
 def _spec(line: Line) -> dict[str, Any]:
@@ -71,25 +84,24 @@ def _spec(line: Line) -> dict[str, Any]:
 
 
 def _command(given: dict[str, Any]) -> dict[str, Any]:
-    from .add import _choice, _directory
+    from .adding import choice, directory
 
     if "payload" in given:
         raise UsageError("`payload` belongs to a type, not to a command")
     if not given["command"]:
         raise UsageError("`command` is empty")
-    _choice("pause", given.get("pause"), ("stop", "checkpoint"))
-    command = {"argv": given["command"], "cwd": _directory(given.get("cwd"))}
+    choice("pause", given.get("pause"), ("stop", "checkpoint"))
+    command = {"argv": given["command"], "cwd": directory(given.get("cwd"))}
     command |= {name: given[name] for name in ("env", "pause") if name in given}
     return _common(given) | {"command": command}
 
 
 def _common(given: dict[str, Any]) -> dict[str, Any]:
-    from .add import _choice, _key
-    from .moments import at_time
-    from .wait import duration
+    from .adding import checked_key, choice
+    from .moments import at_time, duration
 
-    _key(given.get("key"))
-    _choice("on_lost", given.get("on_lost"), ("rerun", "review"))
+    checked_key(given.get("key"))
+    choice("on_lost", given.get("on_lost"), ("rerun", "review"))
     spec = {name: given[name] for name in ("priority", "key", "on_lost", "tags") if name in given}
     if "retries" in given:
         spec["max_retry"] = given["retries"]

@@ -1,0 +1,301 @@
+"""`add`: commands and tasks of a type, from arguments, standard input or a file; prints the ids.
+
+Reads and checks what was typed; whether a task is right is decided by `commands.submit`. Loads nothing that only looks,
+and no parser: `quick` reads the plain options itself, so that adding a task is as fast as it can be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskdeck.engine.errors import TaskdeckError, UsageError
+
+from . import output
+from .commandline import CommandLine
+
+
+@dataclass
+class Options:
+    """What was typed behind `add`, before `--`; None = not given."""
+
+    type: str | None = None
+    payload: str | None = None
+    file: str | None = None
+    param: list[str] | None = None
+    priority: int | None = None
+    key: str | None = None
+    at: str | None = None
+    in_: str | None = None
+    retries: int | None = None
+    timeout: str | None = None
+    on_lost: str | None = None
+    env: list[str] | None = None
+    cwd: str | None = None
+    pause: str | None = None
+    tag: list[str] | None = None
+    wait: bool = False
+
+
+TEXTS = {
+    "--file": "file",
+    "-f": "file",
+    "--key": "key",
+    "--at": "at",
+    "--in": "in_",
+    "--timeout": "timeout",
+    "--on-lost": "on_lost",
+    "--cwd": "cwd",
+    "--pause": "pause",
+}
+LISTS = {"--param": "param", "-p": "param", "--env": "env", "--tag": "tag"}
+NUMBERS = {"--priority": "priority", "--retries": "retries"}
+
+
+def quick(words: Sequence[str]) -> Options | None:
+    """Read plain, correct words; None for all else (mistakes, `--help`), which the full parser then explains."""
+    found = Options()
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name == "--wait" and not equals:
+            found.wait = True
+        elif name in TEXTS or name in LISTS or name in NUMBERS:
+            value = value if equals else next(rest, None)
+            if value is None or not _set(found, name, value):
+                return None
+        elif word.startswith("-") and word != "-":
+            return None
+        elif found.type is None:
+            found.type = word
+        elif found.payload is None:
+            found.payload = word
+        else:
+            return None
+    return found
+
+
+def _set(options: Options, name: str, value: str) -> bool:
+    if name in TEXTS:
+        setattr(options, TEXTS[name], value)
+    elif name in LISTS:
+        field = LISTS[name]
+        setattr(options, field, [*(getattr(options, field) or []), value])
+    elif value.isascii() and value.isdecimal():
+        setattr(options, NUMBERS[name], int(value))
+    else:
+        return False
+    return True
+
+
+def add(line: CommandLine, options: Options) -> int:
+    """Add what was typed and print the ids. Raises what `commands.submit` refuses."""
+    _one_way(line, options)
+    common = {
+        "priority": options.priority,
+        "key": checked_key(options.key),
+        "not_before": _moment(options.at, options.in_),
+        "max_retry": options.retries,
+        "timeout": _seconds(options.timeout),
+        "on_lost": choice("--on-lost", options.on_lost, ("rerun", "review")),
+        "tags": options.tag,
+    }
+    for_commands = {"--env": options.env, "--cwd": options.cwd, "--pause": options.pause}
+    if options.file is not None:
+        _refuse(common | for_commands | {"--param": options.param}, "a file's lines say it themselves")
+        return _add_file(line, options.file, options.wait)
+    if line.command is not None:
+        _refuse({"--param": options.param}, "a command takes no payload")
+        what: dict[str, Any] = {"command": _command(line.command, options)}
+    else:
+        _refuse(for_commands, "only a command (`-- COMMAND`) takes it")
+        what = {"type": options.type, "payload": _payload(options.payload, options.param)}
+    spec = what | {name: value for name, value in common.items() if value is not None}
+    return _submit(line, [spec], options.wait)
+
+
+def _one_way(line: CommandLine, options: Options) -> None:
+    if line.command is not None and not line.command:
+        raise UsageError("no command stands behind `--`", remedy="write: taskdeck add -- COMMAND [ARGUMENTS]")
+    ways = [line.command is not None, options.type is not None, options.file is not None]
+    if sum(ways) == 1:
+        return
+    if not any(ways):
+        raise UsageError(
+            "nothing to add", remedy="write: add -- COMMAND, add TYPE [JSON], or add -f FILE.jsonl"
+        )
+    raise UsageError(
+        "a command, a type and a file exclude each other",
+        f"`{options.type}` stands before `--`" if options.type and line.command else "",
+        "a command stands behind `--` as a whole: taskdeck add [OPTIONS] -- COMMAND",
+    )
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    names = {"not_before": "--at/--in", "max_retry": "--retries", "tags": "--tag"}
+    for name, value in options.items():
+        if value is not None:
+            shown = names.get(name, name if name.startswith("-") else f"--{name.replace('_', '-')}")
+            raise UsageError(f"{shown} does not fit here", why, "see: taskdeck add --help")
+
+
+def _command(argv: list[str], options: Options) -> dict[str, Any]:
+    command: dict[str, Any] = {"argv": argv, "cwd": directory(options.cwd)}
+    if options.env:
+        command["env"] = dict(_variable(text) for text in options.env)
+    if options.pause is not None:
+        command["pause"] = choice("--pause", options.pause, ("stop", "checkpoint"))
+    return command
+
+
+def directory(named: str | None) -> str:
+    """An existing directory as an absolute path; this one by default."""
+    try:
+        found = os.path.abspath(os.path.expanduser(named)) if named else os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the working directory does not exist any more", remedy="name one with --cwd"
+        ) from None
+    if not os.path.isdir(found):
+        raise UsageError(f"--cwd {found} is no directory", remedy="name one that exists")
+    return found
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"--env {text} names no variable", remedy="write --env NAME or --env NAME=VALUE")
+    # A name alone is a reference, resolved where the command runs: what may be a secret is never stored.
+    return name, value if equals else f"env:{name}"
+
+
+def _payload(text: str | None, param: Sequence[str] | None) -> str:
+    if text == "-":
+        text = _standard_input()
+    if not param:
+        return text if text is not None else "{}"
+    import json
+
+    try:
+        fields = json.loads(text) if text is not None else {}
+    except ValueError as error:
+        raise UsageError("the payload is no JSON", str(error), "see: taskdeck add --help") from None
+    if not isinstance(fields, dict):
+        raise UsageError(
+            "--param adds to an object, and the payload is none", remedy="write the payload as {…}"
+        )
+    named: set[str] = set()
+    for each in param:
+        name, value = _param(each)
+        if name in named:
+            raise UsageError(f"--param {name} is given twice")
+        named.add(name)
+        fields[name] = value
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _param(text: str) -> tuple[str, Any]:
+    """`NAME=VALUE`: the value is JSON where it reads as JSON, else text."""
+    import json
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--param {text} names no value", remedy="write --param NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed, and `-` reads it")
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError("standard input is no UTF-8 text", f"at byte {error.start}") from None
+
+
+def checked_key(key: str | None) -> str | None:
+    """A key that can be addressed later."""
+    if key is None:
+        return None
+    if not key.strip():
+        raise UsageError("an empty key can't be addressed", remedy="leave --key out, or give it a name")
+    return key
+
+
+def _moment(at: str | None, in_: str | None) -> str | None:
+    if at is not None and in_ is not None:
+        raise UsageError("--at and --in exclude each other")
+    if at is None and in_ is None:
+        return None
+    from .moments import after, at_time
+
+    return at_time(at) if at is not None else after(str(in_))
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from .moments import duration
+
+    return duration(text, "--timeout")
+
+
+def choice(option: str, value: str | None, known: Sequence[str]) -> str | None:
+    """One of the known words."""
+    if value is not None and value not in known:
+        raise UsageError(f"{option} {value} is unknown", f"known: {', '.join(known)}")
+    return value
+
+
+def _add_file(line: CommandLine, file: str, wait: bool) -> int:
+    from .lines import placed, read_specs
+
+    name = "standard input" if file == "-" else file
+    specs = read_specs(name, _standard_input() if file == "-" else _text_of(file))
+    try:
+        return _submit(line, list(specs.values()), wait, many=True)
+    except TaskdeckError as error:
+        raise placed(error, name, list(specs)) from None
+
+
+def _text_of(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as source:
+            return source.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is no UTF-8 text", f"at byte {error.start}") from None
+    except OSError as error:
+        raise UsageError(f"{file} can't be read", error.strerror or "") from None
+
+
+def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many: bool = False) -> int:
+    from taskdeck.engine import commands
+
+    results = commands.call(line.config, "submit", line.actor, specs=specs)
+    for each in results:
+        if line.json:
+            output.json_line(each)
+        else:
+            output.line(str(each["id"]))
+            if not each["created"] and not many:
+                output.note(
+                    f"#{each['id']} has this key already and is {each['state'].lower()}; nothing was added"
+                )
+    return _wait(line, [each["id"] for each in results]) if wait else 0
+
+
+def _wait(line: CommandLine, ids: list[int]) -> int:
+    from taskdeck.engine import views
+
+    from .verbs.wait import until_settled
+
+    output.flush()
+    with views.open_view(line.config) as view:
+        return until_settled(view, line, ids, None)
