@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import TaskdeckError
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
 from ..store import attempts, checkpoints, operations, requests, tasks
@@ -18,6 +19,48 @@ from .policies import Policies
 
 TOTAL_FACTOR = 10
 """All losses of a task together may be this many times `max_losses`, so that progress alone can't make an endless loop."""
+
+
+def take_all(
+    tx: Transaction,
+    held: list[dict[str, Any]],
+    cause: str,
+    started: set[int],
+    policies: Policies,
+    max_losses: int,
+) -> list[str]:
+    """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others."""
+    stories = []
+    for row in held:
+        current = tasks.get(tx, row["id"])
+        if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
+            continue  # it ended, or was taken over, between the look and now (TF023, TF246)
+        try:
+            stories.append(
+                tx.unit(
+                    lambda tx, row: lose(
+                        tx,
+                        row,
+                        cause,
+                        started=row["fence"] in started,
+                        policies=policies,
+                        max_losses=max_losses,
+                    ),
+                    current,
+                )
+            )
+        except TaskdeckError as error:
+            message = f"#{row['id']} could not be taken over: {error}"
+            tx.event(
+                "ALERT_RAISED",
+                actor=ENGINE,
+                task_id=row["id"],
+                level="error",
+                reason="recovery",
+                message=message,
+            )
+            stories.append(message)
+    return stories
 
 
 def lose(

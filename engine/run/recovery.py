@@ -23,8 +23,9 @@ from ..store.tasks import ENGINE
 from ..store.writer import Writer
 from . import journal
 from .crash import crash_at
+from .leftovers import end_leftovers
+from .losing import take_all
 from .policies import Policies
-from .warden import end_leftovers, take_all
 
 log = logging.getLogger("taskdeck.recovery")
 

@@ -25,8 +25,7 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
 from ..edge.link import AsyncLink, LinkError
-from ..edge.paths import database_hash
-from ..errors import StoreError, TaskdeckError, Unavailable
+from ..errors import StoreError, Unavailable
 from ..rules.liveness import Signs, Verdict, gap, judge, restart_delay
 from ..rules.selection import WorkerRoom
 from ..store import processes, tasks
@@ -35,7 +34,8 @@ from ..store.tasks import ENGINE
 from ..store.writer import Writer
 from . import journal
 from .crash import crash_at
-from .losing import lose
+from .leftovers import end_leftovers, worker_mark
+from .losing import take_all
 from .messages import (
     Answer,
     Ask,
@@ -494,7 +494,7 @@ class Warden:
     # ---- stopping ------------------------------------------------------------------------------------------------
 
     async def stop(self, grace: float) -> None:
-        """Drain: ask every attempt to reach its next checkpoint, end what is left after `grace` seconds, see all workers end."""
+        """Drain: ask every attempt to reach its next checkpoint, end what is left after `grace` seconds, see workers end."""
         self._stopping = True
         for handle in self._workers.values():
             for fence, task_id in handle.running.items():
@@ -522,63 +522,6 @@ class Warden:
         except TimeoutError:
             return False
         return True
-
-
-def take_all(
-    tx: Transaction,
-    held: list[dict[str, Any]],
-    cause: str,
-    started: set[int],
-    policies: Policies,
-    max_losses: int,
-) -> list[str]:
-    """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others."""
-    stories = []
-    for row in held:
-        current = tasks.get(tx, row["id"])
-        if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
-            continue  # it ended, or was taken over, between the look and now (TF023, TF246)
-        try:
-            stories.append(
-                tx.unit(
-                    lambda tx, row: lose(
-                        tx,
-                        row,
-                        cause,
-                        started=row["fence"] in started,
-                        policies=policies,
-                        max_losses=max_losses,
-                    ),
-                    current,
-                )
-            )
-        except TaskdeckError as error:
-            message = f"#{row['id']} could not be taken over: {error}"
-            tx.event(
-                "ALERT_RAISED",
-                actor=ENGINE,
-                task_id=row["id"],
-                level="error",
-                reason="recovery",
-                message=message,
-            )
-            stories.append(message)
-    return stories
-
-
-def worker_mark(database: Path, incarnation: str) -> str:
-    """The environment mark of a worker; what Python handlers start inherits it (commands get the mark of their task)."""
-    return f"{database_hash(database)}:worker-{incarnation}:0"
-
-
-def end_leftovers(database: Path, incarnation: str, task_ids: list[int], clock: Clock) -> list[str]:
-    """End every process that these attempts left running, whatever session it fled into. Names what could not be ended."""
-    marks = [
-        worker_mark(database, incarnation),
-        *(f"{database_hash(database)}:{task_id}:" for task_id in task_ids),
-    ]
-    left = [process for mark in marks for process in trees.end_tree(mark, grace=0.0, clock=clock)]
-    return [f"process {process.pid} could not be ended" for process in left]
 
 
 def _private(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from peewee import SqliteDatabase
+from peewee import DatabaseError, SqliteDatabase
 
 from ..clock import Clock
 from ..errors import SchemaMismatch, StoreError, Unavailable
@@ -64,7 +64,7 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     try:
         database.connect()
         _bring_up_to_date(database, path, now)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, DatabaseError) as error:
         database.close()
         raise StoreError(
             f"{path} can't be opened as a taskdeck database",

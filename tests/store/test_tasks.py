@@ -4,13 +4,16 @@ import itertools
 import sqlite3
 
 import pytest
+
 from taskdeck.engine.errors import IllegalTransition, NotFound, StaleLease
 from taskdeck.engine.rules.tasks import TRANSITIONS, TaskState
 from taskdeck.engine.store import tasks
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
-ALL_REASONS = sorted({reason for row in TRANSITIONS.values() for reasons in row.values() for reason in reasons})
+ALL_REASONS = sorted(
+    {reason for row in TRANSITIONS.values() for reasons in row.values() for reason in reasons}
+)
 
 
 def test_a_new_task_is_pending_and_says_so_once(scratch: Scratch) -> None:
@@ -62,7 +65,8 @@ def force(scratch: Scratch, task_id: int, state: TaskState, worker: int) -> None
     """Put a row into a state from outside, as no code of ours may."""
     with sqlite3.connect(scratch.path) as connection:
         connection.execute(
-            "UPDATE task SET state = ?, worker_id = ?, lease_until_boot = 1 WHERE id = ?", (state, worker, task_id)
+            "UPDATE task SET state = ?, worker_id = ?, lease_until_boot = 1 WHERE id = ?",
+            (state, worker, task_id),
         )
     connection.close()
 
@@ -99,7 +103,10 @@ def test_a_sweep_that_read_old_data_cannot_touch_a_task_that_has_succeeded(scrat
 
 def test_a_stale_worker_no_longer_holds_the_task_after_a_takeover(scratch: Scratch) -> None:
     old = scratch.running()
-    columns = {**tasks.wait_again(old, old["next_run_at"]), "fence": scratch.do(lambda tx: tx.next_fences(1)[0])}
+    columns = {
+        **tasks.wait_again(old, old["next_run_at"]),
+        "fence": scratch.do(lambda tx: tx.next_fences(1)[0]),
+    }
     scratch.do(tasks.transition, old, TaskState.LOST, "worker_lost", actor="engine", columns=columns)
     with pytest.raises(StaleLease):
         scratch.do(tasks.held, old["id"], old["fence"])

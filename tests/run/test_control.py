@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from taskdeck.engine.errors import IllegalTransition, Refused
+from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.run import control
+from taskdeck.engine.store import requests, tasks
+from tests.scratch import ANN, Scratch
+
+
+def act(scratch: Scratch, verb: str, task_id: int, **args: Any) -> str:
+    return scratch.do(control.VERBS[verb], scratch.row(task_id), ANN, args)
+
+
+def finish(scratch: Scratch, task: dict[str, Any], state: TaskState, reason: str) -> None:
+    scratch.do(tasks.transition, task, state, reason, actor="engine", columns=tasks.NO_LEASE)
+
+
+def test_pausing_a_waiting_task_is_done_at_once_and_twice_is_once(scratch: Scratch) -> None:
+    task_id = scratch.add()
+    assert act(scratch, "pause", task_id) == "paused"
+    assert act(scratch, "pause", task_id) == "is paused already"
+    assert scratch.state(task_id) is TaskState.PAUSED
+    assert act(scratch, "resume", task_id) == "resumed"
+    assert act(scratch, "resume", task_id) == "is not paused"
+    assert scratch.state(task_id) is TaskState.PENDING
+
+
+def test_what_is_wanted_of_a_running_task_stands_in_its_row_and_as_a_request(scratch: Scratch) -> None:
+    task = scratch.running()
+    act(scratch, "pause", task["id"])
+    assert scratch.row(task["id"])["wanted"] == "pause"
+    assert scratch.query("SELECT verb, actor, done_at FROM request") == [("pause", ANN, None)]
+
+
+def test_cancel_replaces_a_pause_and_nothing_replaces_a_cancel(scratch: Scratch) -> None:
+    task = scratch.running()
+    act(scratch, "pause", task["id"])
+    act(scratch, "cancel", task["id"])
+    act(scratch, "pause", task["id"])
+    assert scratch.row(task["id"])["wanted"] == "cancel"
+    assert scratch.query("SELECT verb FROM request WHERE done_at IS NULL") == [("cancel",)]
+
+
+def test_a_pause_on_its_way_is_withdrawn_by_resume(scratch: Scratch) -> None:
+    task = scratch.running()
+    act(scratch, "pause", task["id"])
+    assert act(scratch, "resume", task["id"]) == "the pause is withdrawn"
+    assert scratch.row(task["id"])["wanted"] is None
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [(TaskState.SUCCESS, "done"), (TaskState.FAILED, "fatal_error"), (TaskState.DEAD, "retries_exhausted")],
+)
+def test_what_has_finished_can_be_neither_cancelled_nor_paused(
+    scratch: Scratch, state: TaskState, reason: str
+) -> None:
+    task = scratch.running()
+    finish(scratch, task, state, reason)
+    for verb in ("cancel", "pause", "resume"):
+        with pytest.raises(Refused, match=str(state)):
+            act(scratch, verb, task["id"])
+    assert scratch.state(task["id"]) is state
+
+
+def test_retry_gives_a_failed_task_fresh_counters(scratch: Scratch) -> None:
+    task = scratch.running()
+    columns = {**tasks.NO_LEASE, "retry_count": 5, "losses": 2}
+    scratch.do(
+        tasks.transition, task, TaskState.NEEDS_REVIEW, "retries_exhausted", actor="engine", columns=columns
+    )
+    act(scratch, "retry", task["id"])
+    row = scratch.row(task["id"])
+    assert (row["state"], row["retry_count"], row["losses"], row["finished_at"]) == (
+        TaskState.PENDING,
+        0,
+        0,
+        None,
+    )
+
+
+def test_retry_now_of_a_retrying_task_keeps_its_count(scratch: Scratch) -> None:
+    task = scratch.running()
+    columns = {**tasks.wait_again(task, "2026-11-29T13:00:00.000000Z"), "retry_count": 2}
+    scratch.do(tasks.transition, task, TaskState.RETRYING, "retryable_error", actor="engine", columns=columns)
+    act(scratch, "retry", task["id"])
+    row = scratch.row(task["id"])
+    assert (row["state"], row["retry_count"]) == (TaskState.PENDING, 2)
+    assert row["next_run_at"] < "2026-11-29T13"
+
+
+def test_a_success_is_never_left_but_can_be_run_again_as_a_new_task(scratch: Scratch) -> None:
+    task = scratch.running(payload='{"url": "x"}')
+    finish(scratch, task, TaskState.SUCCESS, "done")
+    with pytest.raises(Refused, match="never run a second time"):
+        act(scratch, "retry", task["id"])
+    message = act(scratch, "retry", task["id"], again=True)
+    assert message == "runs again as #2"
+    assert scratch.query("SELECT parent_id, payload FROM task WHERE id = 2") == [(task["id"], '{"url": "x"}')]
+    assert scratch.state(task["id"]) is TaskState.SUCCESS
+
+
+def test_discard_is_for_reviews_only(scratch: Scratch) -> None:
+    task = scratch.running()
+    with pytest.raises(IllegalTransition):
+        act(scratch, "discard", task["id"])
+    finish(scratch, task, TaskState.NEEDS_REVIEW, "in_doubt")
+    assert act(scratch, "discard", task["id"]) == "discarded"
+    assert act(scratch, "discard", task["id"]) == "is discarded already"
+
+
+def test_a_request_dated_ahead_is_carried_out_when_its_time_comes_and_once(scratch: Scratch) -> None:
+    task_id = scratch.add()
+    scratch.do(requests.add, "cancel", task_id, ANN, "{}", "2026-11-29T12:00:05.000000Z")
+    assert scratch.do(control.apply_due) == 0
+    scratch.clock.advance(5)
+    assert scratch.do(control.apply_due) == 1
+    assert scratch.do(control.apply_due) == 0
+    assert scratch.state(task_id) is TaskState.CANCELLED

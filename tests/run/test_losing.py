@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import Any
+
+from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.run import control
+from taskdeck.engine.run.losing import lose, take_all
+from taskdeck.engine.store import attempts, checkpoints, operations, tasks
+from tests.faults import fault
+from tests.scratch import ANN, Scratch
+
+
+def lost(scratch: Scratch, task: dict[str, Any], *, started: bool = True) -> str:
+    """Lose the attempt of `task` (its row as it is now)."""
+    now = scratch.row(task["id"])
+    return scratch.do(lose, now, "worker 1 killed", started=started, policies=scratch.policies, max_losses=3)
+
+
+def save(scratch: Scratch, task: dict[str, Any], data: str = '{"page": 3}') -> None:
+    def unit(tx: Any) -> None:
+        attempt = attempts.of_fence(tx, task["fence"])
+        assert attempt
+        checkpoints.add(tx, task["id"], attempt["id"], task["fence"], data, version=1, stage="", keep=3)
+        tasks.forgive_losses(tx, task["id"])
+
+    scratch.do(unit)
+
+
+def again(scratch: Scratch, task: dict[str, Any]) -> dict[str, Any]:
+    return scratch.start(task["id"], scratch.worker(f"again-{scratch.row(task['id'])['attempt']}"))
+
+
+def test_a_lost_task_is_taken_over_and_the_events_tell_the_story_in_order(scratch: Scratch) -> None:
+    task = scratch.running()
+    save(scratch, task)
+    assert lost(scratch, task) == f"#{task['id']} resumes at checkpoint 1"
+    assert scratch.state(task["id"]) is TaskState.PENDING
+    assert [reason for kind, reason in scratch.events(task["id"]) if kind == "TASK_STATE"] == [
+        "dispatched",
+        "worker_lost",
+        "taken_over",
+    ]
+    assert scratch.one("SELECT outcome FROM attempt") == "lost"
+
+
+def test_a_loss_charges_one_loss_and_no_retry(scratch: Scratch) -> None:
+    task = scratch.running()
+    lost(scratch, task)
+    row = scratch.row(task["id"])
+    assert (row["losses"], row["losses_total"], row["retry_count"], row["attempt"]) == (1, 1, 0, 1)
+
+
+@fault("TF040")
+def test_three_losses_without_progress_need_a_person(scratch: Scratch) -> None:
+    task = scratch.running()
+    for _ in range(2):
+        lost(scratch, task)
+        task = again(scratch, task)
+    lost(scratch, task)
+    row = scratch.row(task["id"])
+    assert (row["state"], row["reason"], row["attempt"]) == (TaskState.NEEDS_REVIEW, "worker_lost", 3)
+    assert "worker 1 killed" in row["error"]
+
+
+def test_a_checkpoint_between_losses_shows_that_the_task_is_not_the_poison(scratch: Scratch) -> None:
+    task = scratch.running()
+    for _ in range(10):
+        save(scratch, task)
+        lost(scratch, task)
+        assert scratch.state(task["id"]) is TaskState.PENDING
+        task = again(scratch, task)
+
+
+def test_even_with_progress_a_task_is_not_lost_for_ever(scratch: Scratch) -> None:
+    task = scratch.running()
+    for losses in range(1, 31):
+        save(scratch, task)
+        lost(scratch, task)
+        if losses < 30:
+            task = again(scratch, task)
+    assert scratch.state(task["id"]) is TaskState.NEEDS_REVIEW
+
+
+def test_a_dispatch_that_never_started_is_free(scratch: Scratch) -> None:
+    task = scratch.running()
+    lost(scratch, task, started=False)
+    row = scratch.row(task["id"])
+    assert (row["state"], row["reason"], row["losses"]) == (TaskState.PENDING, "drained", 0)
+    assert scratch.one("SELECT outcome FROM attempt") == "never_started"
+
+
+def test_a_task_that_must_not_run_twice_unasked_goes_to_review(scratch: Scratch) -> None:
+    task = scratch.running(on_lost="review")
+    lost(scratch, task)
+    assert scratch.row(task["id"])["reason"] == "worker_lost"
+    assert scratch.state(task["id"]) is TaskState.NEEDS_REVIEW
+
+
+def test_a_cancel_that_was_asked_before_the_loss_still_holds(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(control.cancel, scratch.row(task["id"]), ANN, {})
+    lost(scratch, task)
+    assert scratch.state(task["id"]) is TaskState.CANCELLED
+    assert scratch.query(
+        "SELECT actor FROM event_log WHERE reason = 'user_cancel' AND event_type = 'TASK_STATE'"
+    ) == [(ANN,)]
+
+
+@fault("TF227")
+def test_a_pause_that_was_asked_before_the_loss_still_holds(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(control.pause, scratch.row(task["id"]), ANN, {})
+    lost(scratch, task)
+    assert scratch.state(task["id"]) is TaskState.PAUSED
+
+
+def test_a_suspended_attempt_that_is_lost_ends_and_the_task_stays_paused(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(tasks.transition, task, TaskState.PAUSED, "user_pause", actor=ANN)
+    assert scratch.row(task["id"])["worker_id"] is not None
+    lost(scratch, task)
+    row = scratch.row(task["id"])
+    assert (row["state"], row["worker_id"], row["losses_total"]) == (TaskState.PAUSED, None, 1)
+    assert scratch.one("SELECT outcome FROM attempt") == "lost"
+
+
+def test_what_was_begun_and_not_recorded_is_in_doubt(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(operations.begin, "task:1", "upload:42", task["id"], 1, task["fence"])
+    lost(scratch, task)
+    assert scratch.one("SELECT state FROM operation") == "IN_DOUBT"
+    assert ("OPERATION_IN_DOUBT", "worker_lost") in scratch.events(task["id"])
+
+
+@fault("TF246")
+@fault("TF033")
+def test_taking_over_twice_is_one_continuation(scratch: Scratch) -> None:
+    task = scratch.running()
+    seen = [scratch.row(task["id"])]
+    first = scratch.do(take_all, seen, "worker 1 killed", {task["fence"]}, scratch.policies, 3)
+    before = scratch.events()
+    second = scratch.do(take_all, seen, "worker 1 killed", {task["fence"]}, scratch.policies, 3)
+    assert (len(first), second) == (1, [])
+    assert scratch.events() == before
+
+
+@fault("TF014")
+@fault("TF016")
+def test_every_held_task_is_found_by_its_own_row(scratch: Scratch) -> None:
+    ids = [scratch.running()["id"] for _ in range(40)]
+    scratch.do(lambda tx: tx.connection.execute("PRAGMA defer_foreign_keys = ON"))
+    assert [row["id"] for row in scratch.do(tasks.all_held)] == ids

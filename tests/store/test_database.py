@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import peewee
+import pytest
+
+from taskdeck.engine.errors import SchemaMismatch, StoreError
+from taskdeck.engine.rules.chain import row_hash
+from taskdeck.engine.store import database, tables
+from taskdeck.engine.store.database import WRITER_PRAGMAS, Transaction, open_for_writing
+from tests.faults import fault
+from tests.scratch import Scratch
+
+NOW = "2026-11-29T12:00:00.000000Z"
+
+
+def note(tx: Transaction, message: str = "hello", **fields: object) -> None:
+    tx.event("NOTE", actor="engine", message=message, **fields)  # type: ignore[arg-type]
+
+
+def test_a_new_database_has_the_schema_the_models_say(scratch: Scratch) -> None:
+    for model in tables.TABLES:
+        columns = {row[1] for row in scratch.query(f"PRAGMA table_info({model._meta.table_name})")}  # type: ignore[attr-defined]
+        fields = {field.column_name for field in model._meta.sorted_fields}  # type: ignore[attr-defined]
+        assert columns == fields, model
+
+
+def test_every_pragma_stands_on_the_connection(scratch: Scratch) -> None:
+    expected = {"wal": "wal", "full": 2, "memory": 2}
+    for name, value in WRITER_PRAGMAS:
+        got = scratch.tx.connection.execute(f"PRAGMA {name}").fetchone()[0]
+        assert got == expected.get(str(value), value), name
+
+
+def test_the_files_are_for_their_owner_only(scratch: Scratch) -> None:
+    assert scratch.path.stat().st_mode & 0o077 == 0
+
+
+def test_opening_again_migrates_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    first = Scratch(tmp_path)
+    task_id = first.add()
+    first.close()
+    reopened = open_for_writing(tmp_path / "taskdeck.db", NOW)
+    assert reopened.execute_sql("SELECT id FROM task").fetchall() == [(task_id,)]
+    assert reopened.execute_sql("SELECT count(*) FROM schema_migration").fetchone() == (1,)
+    reopened.close()
+
+
+def test_a_database_of_a_newer_taskdeck_is_refused(tmp_path: Path) -> None:
+    made = Scratch(tmp_path)
+    made.database.execute_sql("PRAGMA user_version = 99")
+    made.close()
+    with pytest.raises(SchemaMismatch, match="newer"):
+        open_for_writing(tmp_path / "taskdeck.db", NOW)
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StoreError, match="not of taskdeck"):
+        open_for_writing(path, NOW)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to be looked at closely " * 20)
+    with pytest.raises(StoreError, match=r"notes\.txt"):
+        open_for_writing(path, NOW)
+
+
+def test_an_older_schema_is_backed_up_before_it_is_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Scratch(tmp_path)
+    made.add()
+    made.close()
+    monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
+    open_for_writing(tmp_path / "taskdeck.db", NOW).close()
+    (backup,) = (tmp_path / "backups").iterdir()
+    with sqlite3.connect(backup) as copy:
+        assert copy.execute("SELECT count(*) FROM task").fetchone() == (1,)
+    copy.close()
+
+
+def test_a_failing_unit_takes_its_rows_and_its_events_with_it_and_leaves_the_others(scratch: Scratch) -> None:
+    def bad(tx: Transaction) -> None:
+        tx.connection.execute("INSERT INTO hold VALUES ('queue', 'x', ?)", (tx.now,))
+        note(tx, "of the bad one")
+        raise ValueError("of the bad one")
+
+    tx = scratch.tx
+    tx.begin()
+    tx.unit(note, "before")
+    with pytest.raises(ValueError, match="bad one"):
+        tx.unit(bad)
+    tx.unit(note, "after")
+    tx.commit()
+    assert scratch.query("SELECT message FROM event_log WHERE event_type = 'NOTE'") == [
+        ("before",),
+        ("after",),
+    ]
+    assert scratch.query("SELECT * FROM hold") == []
+
+
+def test_the_chain_covers_every_row_and_the_head_says_how_far_it_goes(scratch: Scratch) -> None:
+    for number in range(5):
+        scratch.do(note, f"number {number}")
+    previous = ""
+    rows = scratch.query("SELECT * FROM event_log ORDER BY event_id")
+    for row in rows:
+        previous = row_hash(previous, row[:-1])
+        assert row[-1] == previous
+    assert scratch.query("SELECT event_id, count, hash FROM event_head") == [(5, 5, previous)]
+
+
+@pytest.mark.parametrize("sql", ["UPDATE event_log SET message = 'x'", "DELETE FROM event_log"])
+def test_the_audit_is_append_only(scratch: Scratch, sql: str) -> None:
+    scratch.do(note)
+    with pytest.raises(peewee.IntegrityError, match="append-only"):
+        scratch.database.execute_sql(sql)
+
+
+def test_an_ended_attempt_is_never_rewritten(scratch: Scratch) -> None:
+    scratch.running()
+    scratch.database.execute_sql("UPDATE attempt SET ended_at = ?, outcome = 'lost'", (NOW,))
+    with pytest.raises(peewee.IntegrityError, match="never rewritten"):
+        scratch.database.execute_sql("UPDATE attempt SET outcome = 'succeeded'")
+
+
+@fault("TF090")
+@fault("TF093")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "2026-11-29 12:00:00",
+        "2026-11-29T12:00:00Z",
+        "2026-11-29T12:00:00.000000+00:00",
+        "2026-11-29T12:00:00.000000",
+        "",
+    ],
+)
+def test_a_time_that_is_not_utc_text_of_one_width_is_refused_on_write(scratch: Scratch, bad: str) -> None:
+    task_id = scratch.add()
+    with pytest.raises(peewee.IntegrityError, match="CHECK"):
+        scratch.database.execute_sql("UPDATE task SET next_run_at = ? WHERE id = ?", (bad, task_id))
+
+
+def test_no_secret_reaches_an_event(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path, secrets=("hunter2hunter2",))
+    scratch.do(note, "the password is hunter2hunter2", payload={"url": "https://u:hunter2hunter2@host/"})
+    assert "hunter2" not in str(scratch.query("SELECT * FROM event_log"))
+    scratch.close()
+
+
+def test_fences_are_drawn_from_one_sequence_and_only_grow(scratch: Scratch) -> None:
+    drawn = [
+        fence
+        for count in (1, 3, 2)
+        for fence in scratch.do(lambda tx, count=count: list(tx.next_fences(count)))
+    ]
+    assert drawn == [1, 2, 3, 4, 5, 6]
