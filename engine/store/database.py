@@ -54,10 +54,12 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    # Not "thread safe": peewee would quietly open a second connection in the writer's thread.
     database = SqliteDatabase(
         str(path),
         pragmas=WRITER_PRAGMAS,
         lock_type="IMMEDIATE",
+        thread_safe=False,
         check_same_thread=False,
         cached_statements=256,
     )
