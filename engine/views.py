@@ -25,7 +25,7 @@ from .rules.redaction import Redactor, clean
 from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
 from .rules.tasks import FINISHED, WAITING, TaskState
 from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
-from .run.messages import TypeInfo
+from .run.messages import TypeInfo, from_stored
 from .run.policies import Policies
 
 __all__ = [
@@ -346,7 +346,7 @@ class View:
     def types(self) -> dict[str, TypeInfo]:
         """The handler types as the last worker published them: by name."""
         return {
-            row["name"]: msgspec.json.decode(row["settings"], type=TypeInfo) for row in self._reader.types()
+            row["name"]: from_stored(row["settings"]) for row in self._reader.types()
         }
 
     def checkpoints(self, task_id: int) -> list[dict[str, Any]]:

@@ -27,10 +27,13 @@ SHORTEST = 4
 """A configured value of fewer characters is not masked by value: it would blot out half of every text."""
 DEEPEST = 100
 
-_SIGNS = re.compile(r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw", re.IGNORECASE)
+_SIGNS = re.compile(
+    r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw|密|口令", re.IGNORECASE
+)
 _NAME = re.compile(
-    r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,80})"
-    r"(?P<between>\\{0,4}[\"']?\]?[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4}|>)"
+    r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_密口][A-Za-z0-9_.码令钥-]{0,80})"
+    r"(?P<between>\\{0,4}[\"']?\]?[ \t]{0,4}(?::=|=>|[:=：])(?:[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n)?[ \t]{0,16}"
+    r"|[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?|>)"
 )
 _VALUE = re.compile(
     r"\\{1,4}\"(?P<escaped>.{0,4096}?)\\{1,4}\"|\"(?P<double>(?:[^\"\\]|\\.){0,4096})\"?|'(?P<single>[^']{0,4096})'?"
@@ -45,7 +48,8 @@ _NO_SECRET = re.compile(
 _PROSE = word_set(
     "a an and are as at be but by can cannot for from has have if in invalid is it its must may missing needs not of "
     "option options flag argument on or required requires set shall should that the then this to use used value was "
-    "were when which will with wrong you your expired failed incorrect rejected given twice again here"
+    "were when which will with wrong you your expired failed incorrect rejected given twice again here unknown "
+    "accepted denied empty absent revoked refreshed received found ok bearer basic digest negotiate apikey token"
 )
 
 
@@ -115,8 +119,10 @@ class Redactor:
             if between == ">" and text[found.start("name") - 1 : found.start("name")] != "<":
                 continue
             span = _value_span(text, found.end())
-            in_prose = text[found.end() : found.end() + 1] not in "\"'" and between != "="
-            if span and _is_secret_value(text[slice(*span)], self._names.is_strong(name), in_prose=in_prose):
+            strong = self._names.is_strong(name)
+            if not span or (between != "=" and _is_prose(text, *span, strong)):
+                continue
+            if _is_secret_value(text[slice(*span)], strong):
                 yield Span(*span, f"value of {name}")
 
     def _argument_spans(self, argv: Sequence[str]) -> list[list[Span]]:
@@ -142,7 +148,7 @@ class Redactor:
         found = re.match(r"-{0,2}([A-Za-z_][A-Za-z0-9_.-]{0,80})=", item)
         if not found or found[1] not in self._names or _NO_SECRET.fullmatch(item, found.end()):
             return None
-        is_secret = _is_secret_value(item[found.end() :], self._names.is_strong(found[1]), in_prose=False)
+        is_secret = _is_secret_value(item[found.end() :], self._names.is_strong(found[1]))
         return Span(found.end(), len(item), f"value of {found[1]}") if is_secret else None
 
     def _value(self, value: Any, depth: int) -> Any:
@@ -175,7 +181,7 @@ class Redactor:
     def _all_masked(self, value: Any, depth: int, numbers: bool) -> Any:
         """What stands below a secret's name: every text in it, and where the name is strong, every number."""
         if isinstance(value, str):
-            return MASK if _is_secret_value(value, numbers, in_prose=False) else self.text(value)
+            return MASK if _is_secret_value(value, numbers) else self.text(value)
         if isinstance(value, Mapping):
             return (
                 {str(key): self._all_masked(item, depth - 1, numbers) for key, item in value.items()}
@@ -259,13 +265,25 @@ def _value_span(text: str, position: int) -> tuple[int, int] | None:
     return found.span(found.lastgroup) if found and found.lastgroup else None
 
 
-def _is_secret_value(value: str, strong: bool, *, in_prose: bool) -> bool:
-    """Whether the value behind a secret's name is one: not a reference, a placeholder, or the next word of a sentence."""
+def _is_secret_value(value: str, strong: bool) -> bool:
+    """Whether the value behind a secret's name is one: no reference, no placeholder, and for a weak name no count."""
     if not value.strip() or _NO_SECRET.fullmatch(value):
         return False
-    if in_prose and (value.lower().rstrip(".,:;!?") in _PROSE or (value.isalpha() and not strong)):
-        return False
     return strong or not re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", value)
+
+
+def _is_prose(text: str, start: int, end: int, strong: bool) -> bool:
+    """Whether the value is the next word of a sentence ("the token: handling it …"); a quoted one never is."""
+    if text[start - 1 : start] in ("'", '"'):
+        return False
+    value = text[start:end]
+    goes_on = (
+        not strong
+        and value.isalpha()
+        and value.islower()
+        and re.compile(r" [a-z]+\b(?![=:])").match(text, end)
+    )
+    return value.lower().rstrip(".,:;!?") in _PROSE or bool(goes_on)
 
 
 def _by_tools(text: str) -> Iterator[Span]:

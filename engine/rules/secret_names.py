@@ -17,7 +17,7 @@ def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-STRONG = word_set(
+_STRONG = word_set(
     "password passwords passwd passwort pwd passphrase passcode secret secrets credential credentials"
 )
 _WEAK = word_set(
@@ -35,7 +35,20 @@ _VERBS = word_set(
     "require allow update delete list rotate validate max min is has"
 )
 _STAGES = word_set("prod production dev staging stage test old new current previous primary main")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_STRONG_ENDS = ("password", "passwd", "passwort", "passphrase", "secret", "pwd", "密码", "口令", "密钥")
+_WEAK_ENDS = (
+    "token",
+    "apikey",
+    "secretkey",
+    "accesskey",
+    "sshpass",
+    "dbpass",
+    "userpass",
+    "rootpass",
+    "adminpass",
+    "keypass",
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[\u4e00-\u9fff]+")
 
 
 def words_of(name: str) -> list[str]:
@@ -51,7 +64,7 @@ def is_secret_name(name: str) -> bool:
         words.pop()
     if not words or words[-1] in _ABOUT or (len(words) > 1 and words[0] in _VERBS):
         return False
-    if STRONG.intersection(words) or words[-1] in _WEAK:
+    if _is_strong(words) or words[-1] in _WEAK or words[-1].endswith(_WEAK_ENDS):
         return True
     return len(words) > 1 and words[-1] in ("key", "keys") and words[-2] in _KEYS
 
@@ -59,7 +72,12 @@ def is_secret_name(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_strong_name(name: str) -> bool:
     """Whether even a number behind this name is a secret (a `token` may be a count, a `password` not)."""
-    return is_secret_name(name) and bool(STRONG.intersection(words_of(name)))
+    return is_secret_name(name) and _is_strong(words_of(name))
+
+
+def _is_strong(words: list[str]) -> bool:
+    """`PGPASSWORD` and `dbpassword` hold their word without a seam."""
+    return any(word in _STRONG or word.endswith(_STRONG_ENDS) for word in words)
 
 
 class Names:

@@ -63,6 +63,11 @@ _QUERY = re.compile(
     r"[?&](?:key|sig|signature|code|auth|x-amz-signature|x-goog-signature)=([^\s&#\"'<>]{16,1024})",
     re.IGNORECASE,
 )
+_STATEMENT = re.compile(
+    r"(?<!\w)(?:identified[ \t]{1,4}by|login[ \t]{1,4}[^\s,;]{1,64}\s{1,4}password)\s{1,4}"
+    r"(?:'([^']{1,256})'|([^\s'\";,]{1,256}))",
+    re.IGNORECASE,
+)
 _HOOK = re.compile(
     r"https://(?:hooks\.slack\.com/(?:services|workflows)|(?:\w{1,20}\.)?discord(?:app)?\.com/api/webhooks"
     r"|api\.telegram\.org/bot)"
@@ -81,6 +86,9 @@ def shapes(text: str) -> Iterator[Span]:
     if "://" in text:
         yield from _in_urls(text)
     lower = text.lower()
+    if "identified" in lower or "login" in lower:  # SQL and .netrc
+        for found in _STATEMENT.finditer(text):
+            yield Span(*found.span(found.lastindex or 0), "password in a statement")
     if any(sign in lower for sign in ("auth", "cookie", "x-", "bearer", "basic")):
         yield from _in_headers(text)
 

@@ -64,9 +64,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
         SUCCESS: _reasons("done"),
         FAILED: _reasons("fatal_error invalid_payload check_failed"),
         RETRYING: _reasons("retryable_error delayed_error timeout lease_expired"),
-        NEEDS_REVIEW: _reasons(
-            "retries_exhausted resource_faults_exhausted worker_lost in_doubt"
-        ),
+        NEEDS_REVIEW: _reasons("retries_exhausted resource_faults_exhausted worker_lost in_doubt"),
         DEAD: _reasons("retries_exhausted"),
         PAUSED: _reasons("user_pause"),
         CANCELLED: _reasons("user_cancel expired"),
@@ -118,9 +116,7 @@ OPERATOR_ONLY = frozenset(
 """Reasons that only a person may give; the engine relays them with the person as actor."""
 
 
-def check(
-    task_id: int, state: TaskState, to: TaskState, reason: str, actor: str
-) -> None:
+def check(task_id: int, state: TaskState, to: TaskState, reason: str, actor: str) -> None:
     """Raise `IllegalTransition` unless the table has this row and this actor may use it.
 
     `actor` is `engine` or `<channel>:<name>`, e.g. `cli:ann`.

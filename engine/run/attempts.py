@@ -43,6 +43,8 @@ class Attempt:
     stale: bool = False
     """The engine said that another attempt owns the task: nothing of this one counts any more."""
     timed_out: bool = False
+    on_stale: Callable[[], None] = lambda: None
+    """Called when `stale` is first learnt."""
     asking: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while there is a reason to stop."""
     _open: set[tuple[str, str]] = field(default_factory=set)
@@ -144,9 +146,14 @@ class Attempt:
         try:
             return value_of(await answer)
         except StaleLease:
+            self._note_stale()
+            raise
+
+    def _note_stale(self) -> None:
+        if not self.stale:
             self.stale = True
             self.asking.set()
-            raise
+            self.on_stale()
 
     async def _saved(self, answer: asyncio.Future[Answer]) -> None:
         await self._answer(answer)

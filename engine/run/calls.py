@@ -37,6 +37,7 @@ class HandlerCall:
         self._journal = journal
         self._log = PythonLog(attempt, settings)
         self._context = Context(attempt, handler, self._log.write)
+        attempt.on_stale = lambda: self._after(settings.cancel_grace, self._force)
         self._timers: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[Any] | None = None
         """The task to cancel: only while the handler itself runs."""
@@ -123,10 +124,8 @@ class HandlerCall:
                 return
             self._task.cancel()
             await self.attempt.clock.pause(CANCEL_EVERY)
-            if count == 3:
-                self.attempt.note(
-                    "HANDLER_WONT_STOP", "the handler goes on after being cancelled three times"
-                )
+            if count == 1 and self._task is not None:
+                self.attempt.note("HANDLER_WONT_STOP", "the handler goes on after being cancelled")
 
 
 def arguments_for(handler: Handler, payload: str) -> tuple[Any, ...]:

@@ -128,10 +128,8 @@ class Command:
         """Until nothing of it is left."""
         ours.setblocking(False)
         protocol = self._protocol = LineProtocol(self.attempt, ours, self._at_checkpoint)
-        self._tasks += [
-            asyncio.ensure_future(protocol.serve()),
-            asyncio.ensure_future(self._watch_lease(process)),
-        ]
+        self.attempt.on_stale = self._note_stale
+        self._tasks.append(asyncio.ensure_future(protocol.serve()))
         self._countdown.start()
         await process.exited.wait()
         self._countdown.stop()
@@ -185,12 +183,10 @@ class Command:
             self.attempt.timed_out = True
             self._end(self._process, self._settings.cancel_grace)
 
-    async def _watch_lease(self, process: Process) -> None:
+    def _note_stale(self) -> None:
         """Another attempt owns the task: this one must end, whatever it has been asked."""
-        while not self.attempt.stale:
-            await self.attempt.asking.wait()
-            self.attempt.asking.clear()
-        self._end(process, self._settings.cancel_grace)
+        if self._process is not None:
+            self._end(self._process, self._settings.cancel_grace)
 
     def _end(self, process: Process, grace: float) -> None:
         if not self._told_to_end and not process.exited.is_set():

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from ..rules import failures
+from ..rules.cleaning import clean
 from ..rules.failures import Failure, FailureClass
-from ..rules.redaction import Redactor, clean
+from ..rules.redaction import Redactor
 from ..rules.timing import format_duration
 from .messages import Outcome, Run
 
@@ -51,12 +52,17 @@ def failure_of(error: BaseException) -> Failure:
 
 def safe(text: str) -> str:
     """The text as it may be stored and shown: no secret, no control character, of bounded length."""
-    return clean(_redactor.text(text), limit=MAX_MESSAGE)
+    return clean(redacted(text), limit=MAX_MESSAGE)
 
 
 def encoded(failure: Failure) -> str:
     """The failure as `Outcome.failure` carries it."""
     return msgspec.json.encode(failure).decode()
+
+
+def redacted(text: str) -> str:
+    """The text without secrets."""
+    return _redactor.text(text)
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class Engine:
         self._engine_id = await self.writer.write(self._record_start)
         crash_at("after_engine_recorded")
         await self._load_types()
-        self._recovered = await recover(self.config, self.clock, self.writer, self.policies)
+        self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         for story in self._recovered:
             log.warning("recovered: %s", story)
         recorder = Recorder(

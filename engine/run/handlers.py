@@ -18,7 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-from ..rules.redaction import Redactor, clean
+from ..rules.cleaning import clean
+from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
 from . import params
 from .messages import TypeInfo

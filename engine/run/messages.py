@@ -48,6 +48,17 @@ class TypeInfo(Message, frozen=True):
     """JSON Schema of the payload, or empty."""
 
 
+def stored(info: TypeInfo) -> str:
+    """A declaration as the store keeps it: a JSON object by field names, so that versions can differ."""
+    return msgspec.json.encode(msgspec.structs.asdict(info)).decode()
+
+
+def from_stored(text: str) -> TypeInfo:
+    """The declaration of `stored`; fields that this version does not know are passed over."""
+    known = TypeInfo.__struct_fields__
+    return TypeInfo(**{key: value for key, value in msgspec.json.decode(text).items() if key in known})
+
+
 class Manifest(Message, frozen=True):
     """The types that this worker can run and the handler files that failed to load (`where: why`)."""
 

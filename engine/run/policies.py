@@ -10,7 +10,7 @@ import msgspec
 from ..config import Config
 from ..rules.selection import COMMAND_TYPE
 from ..rules.settings import TypeSettings
-from .messages import TypeInfo
+from .messages import TypeInfo, from_stored
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -40,10 +40,7 @@ class Policies:
 
     def load(self, settings: Mapping[str, str]) -> None:
         """Take over what was published before: name → settings JSON, as the store keeps it."""
-        self._declared = {
-            name: msgspec.convert(msgspec.json.decode(text), _Stored).info()
-            for name, text in settings.items()
-        }
+        self._declared = {name: from_stored(text) for name, text in settings.items()}
 
     @property
     def declared(self) -> Mapping[str, TypeInfo]:
@@ -81,26 +78,6 @@ class Policies:
         if self._config.shell.concurrency and COMMAND_TYPE not in self._config.types:
             caps[COMMAND_TYPE] = self._config.shell.concurrency
         return caps
-
-
-class _Stored(msgspec.Struct):
-    """`TypeInfo` as an object, since messages themselves are arrays; unknown keys of other versions are passed over."""
-
-    name: str
-    origin: str = ""
-    doc: str = ""
-    timeout: float | None = None
-    max_retry: int | None = None
-    base: float | None = None
-    max_delay: float | None = None
-    concurrency: int | None = None
-    on_lost: str | None = None
-    on_exhausted: str | None = None
-    checkpoint_version: int = 1
-    schema: str = ""
-
-    def info(self) -> TypeInfo:
-        return TypeInfo(**msgspec.structs.asdict(self))
 
 
 def _first(*values: Any) -> Any:

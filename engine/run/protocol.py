@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import InvalidPayload, StaleLease, TaskdeckError
 from ..rules import payloads
-from ..rules.redaction import clean
+from ..rules.cleaning import clean
 from .attempts import Attempt
 from .shell import CHECKPOINT_LIMIT
 

@@ -1,14 +1,16 @@
-"""The log of a Python attempt: opened at its first line, so that thousands of silent attempts make no files."""
+"""Logs of attempts as a worker writes them; that of a Python attempt is opened at its first line, since most say nothing."""
 
 from __future__ import annotations
 
 from ..edge.logs import AttemptLog
-from ..rules.redaction import clean
+from ..rules.cleaning import clean
 from .attempts import Attempt
-from .endings import safe
+from .endings import redacted
 from .messages import Welcome
 
 TAIL_LINES = 20
+MAX_TAIL = 2000
+"""Characters."""
 MAX_LINE = 64 * 1024
 
 
@@ -18,8 +20,10 @@ def open_log(path: str, settings: Welcome) -> AttemptLog:
 
 
 def tail_of(log: AttemptLog) -> str:
-    """The last lines for the screen, cleaned and without secrets."""
-    return safe("\n".join(clean(line.decode("utf-8", "replace")) for line in log.tail(TAIL_LINES)))
+    """The last lines for the screen, cleaned and without secrets; of too much, the end."""
+    lines = [clean(line.decode("utf-8", "replace"), keep="\t") for line in log.tail(TAIL_LINES)]
+    text = redacted("\n".join(lines))
+    return text if len(text) <= MAX_TAIL else "…" + text[-MAX_TAIL:]
 
 
 class PythonLog:

@@ -33,9 +33,11 @@ DEATH_TAKES = 10.0
 """Most seconds to wait for a process after SIGKILL; only one that is stuck in the kernel takes longer."""
 
 
-async def recover(config: Config, clock: Clock, writer: Writer, policies: Policies) -> list[str]:
+async def recover(
+    config: Config, clock: Clock, writer: Writer, policies: Policies, engine_id: int
+) -> list[str]:
     """Settle what earlier engines and workers left. Returns the story of each task, e.g. "#5 resumes at checkpoint 7"."""
-    engines, workers = await writer.write(_left_behind)
+    engines, workers = await writer.write(_left_behind, engine_id)
     await writer.write(_end_engines, engines)
     crash_at("after_recovery_engines")
     stories: list[str] = []
@@ -68,8 +70,9 @@ def _started(path: Path, worker: dict[str, Any], held: list[dict[str, Any]]) -> 
     return {row["fence"] for row in held}
 
 
-def _left_behind(tx: Transaction) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    return processes.open_engines(tx), processes.open_workers(tx)
+def _left_behind(tx: Transaction, engine_id: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    others = [engine for engine in processes.open_engines(tx) if engine["id"] != engine_id]
+    return others, processes.open_workers(tx)
 
 
 def _end_engines(tx: Transaction, engines: list[dict[str, Any]]) -> None:

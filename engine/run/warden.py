@@ -49,6 +49,7 @@ from .messages import (
     Validated,
     Welcome,
     from_peer,
+    stored,
 )
 from .policies import Policies
 from .recording import Recorder
@@ -264,9 +265,7 @@ class Warden:
         self._on_change()
 
     def _record_manifest(self, tx: Transaction, worker_id: int, manifest: Manifest) -> None:
-        settings = [
-            (info.name, msgspec.json.encode(msgspec.structs.asdict(info)).decode()) for info in manifest.types
-        ]
+        settings = [(info.name, stored(info)) for info in manifest.types]
         changed = processes.publish_types(tx, settings)
         processes.set_worker(tx, worker_id, "READY")
         tx.event(

@@ -47,6 +47,7 @@ class Worker:
         self.executor: Executor | None = None
         self._ended = Event()
         self._finished = asyncio.Event()
+        self._finishing: asyncio.Task[None] | None = None
 
     def introduce(self, incarnation: str) -> None:
         """Say hello; from now on a lost engine ends this process."""
@@ -74,6 +75,7 @@ class Worker:
                             target=self._beat, args=(message.heartbeat,), name="heartbeat", daemon=True
                         ).start()
                 self.loop.call_soon_threadsafe(self._take, arrived)
+        sys.setswitchinterval(0.0001)  # a handler that holds the interpreter must not hold this up
         self.commands.end_all()
         os._exit(0)
 
@@ -119,7 +121,7 @@ class Worker:
         if self.executor.idle.is_set():
             self._finished.set()
         else:
-            self._waiting = self.loop.create_task(self._finish(self.executor))
+            self._finishing = self.loop.create_task(self._finish(self.executor))
 
     async def _finish(self, executor: Executor) -> None:
         await executor.idle.wait()
