@@ -76,6 +76,16 @@ SECRET_TEXTS = [
     "postgres://u:hu/hunter2@h/db",
     "> Authorization: Basic aHVudGVyMg== hunter2",
     "Set-Cookie: session=hunter2; Path=/",
+    "PGPASSWORD=hunter2 psql",
+    "dbpassword: hunter2 rootPassword: hunter2 SSHPASS=hunter2 accesstoken=hunter2",
+    "token: hunterhunter2",
+    "PRIVATE-TOKEN: hunter2",
+    "password: |\n  hunter2\n",
+    "cmd --password \\\n  hunter2",
+    "machine h login u password hunter2",
+    "CREATE USER u IDENTIFIED BY 'hunter2'",
+    "密码：hunter2",
+    '{"数据库密码": "hunter2"}',
     PRIVATE_KEY,
     "-----BEGIN RSA PRIVATE KEY-----\nhunter2",
 ]
@@ -119,6 +129,8 @@ HARMLESS = [
     "compass=3 bypass=4",
     "2026-11-29T17:12:40.123456Z worker 3: done in 1h30m",
     "token: expired",
+    "git commit -m fix the token: handling of long ones",
+    "login ok, password accepted; password: accepted",
 ]
 
 HARMLESS_ARGV = [
