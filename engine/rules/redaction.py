@@ -95,19 +95,13 @@ class Redactor:
 
     def _configured(self, text: str) -> Iterator[Span]:
         """Places of the configured values; a line break inside one doesn't hide it."""
-        for form in self._forms:
-            start = text.find(form)
-            while start >= 0:
-                yield Span(start, start + len(form), "configured secret")
-                start = text.find(form, start + len(form))
+        for start, end in _places(text, self._forms):
+            yield Span(start, end, "configured secret")
         if self._forms and "\n" in text:
             kept = [at for at, character in enumerate(text) if character not in "\r\n"]
             joined = text.replace("\n", "").replace("\r", "")
-            for form in self._forms:
-                start = joined.find(form)
-                while start >= 0:
-                    yield Span(kept[start], kept[start + len(form) - 1] + 1, "configured secret")
-                    start = joined.find(form, start + len(form))
+            for start, end in _places(joined, self._forms):
+                yield Span(kept[start], kept[end - 1] + 1, "configured secret")
 
     def _named(self, text: str) -> Iterator[Span]:
         """Values behind `name=`, `name:`, `--name `, `"name": ` and `<name>`."""
@@ -258,6 +252,14 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
             if len(text) >= 6:
                 yield text
                 yield text.replace("+", "-").replace("/", "_")
+
+
+def _places(text: str, forms: Iterable[str]) -> Iterator[tuple[int, int]]:
+    for form in forms:
+        start = text.find(form)
+        while start >= 0:
+            yield start, start + len(form)
+            start = text.find(form, start + len(form))
 
 
 def _value_span(text: str, position: int) -> tuple[int, int] | None:
