@@ -266,8 +266,9 @@ def test_two_names_of_one_database_are_one_path(home: Path):
 
 
 @fault("TF265")
-@pytest.mark.parametrize("text", ["/dev/null", "/dev/stderr"])
-def test_logs_in_a_device_are_refused(home: Path, text: str):
+@pytest.mark.parametrize("text", ["/dev/null", "/dev/stderr", "pipe"])
+def test_logs_in_a_device_or_pipe_are_refused(home: Path, text: str):
+    os.mkfifo(home / "pipe")
     (found,) = problems(home, f'[taskdeck]\nlogs = "{text}"\n')
     assert "is not a directory" in found
 
