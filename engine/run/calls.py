@@ -104,7 +104,7 @@ class HandlerCall:
         if isinstance(error, InDoubt):
             return in_doubt(run, str(error), tail=self._log.tail())
         self._log.write(_told(error))
-        return failed(run, failure_of(error), tail=self._log.tail())
+        return failed(run, failure_of(error, attempt.clock.utc()), tail=self._log.tail())
 
     def _after(self, seconds: float, act: Callable[[], Any]) -> None:
         async def later() -> None:

@@ -88,7 +88,7 @@ class Command:
         except CannotStart as error:
             return failed(run, _cannot_start(error), exit_code=error.equivalent)
         except InvalidPayload as error:
-            return failed(run, failure_of(error))
+            return failed(run, failure_of(error, self.attempt.clock.utc()))
         finally:
             theirs.close()
         try:

@@ -1,12 +1,12 @@
 """How an attempt ended, as a worker can say it: outcomes, and the failures behind them.
 
-Pure but for reading the exception; texts are cleaned and redacted here, since they leave the process. What becomes of the
+Pure; texts are cleaned and redacted here, since they leave the process. What becomes of the
 task is the engine's to decide.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
 
 import msgspec
 
@@ -44,10 +44,10 @@ def timed_out(seconds: float) -> Failure:
     )
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException, now: datetime) -> Failure:
     """What the rules make of an exception."""
-    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
-    return failures.from_exception(names, safe(str(error)), _attributes(error))
+    names, message, attributes = failures.describe(error)
+    return failures.from_exception(names, safe(message), attributes, now=now)
 
 
 def safe(text: str) -> str:
@@ -63,16 +63,3 @@ def encoded(failure: Failure) -> str:
 def redacted(text: str) -> str:
     """The text without secrets."""
     return _redactor.text(text)
-
-
-def _attributes(error: BaseException) -> dict[str, Any]:
-    """Plain values that the rules may ask for; whatever breaks on reading is left out."""
-    found: dict[str, Any] = {}
-    for name in ("status", "status_code", "errno", "headers", "after", "seconds", "until", "resource"):
-        try:
-            value = getattr(error, name, None)
-        except Exception:  # a property of somebody's exception
-            continue
-        if value is not None:
-            found[name] = value
-    return found

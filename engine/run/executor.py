@@ -61,7 +61,7 @@ class Executor:
         try:
             call = self._call(run)
         except Exception as error:  # e.g. a checkpoint that is no JSON: this attempt's trouble alone
-            self.uplink.post(failed(run, failure_of(error)))
+            self.uplink.post(failed(run, failure_of(error, self.clock.utc())))
             return
         self._calls[run.fence] = call
         task = asyncio.get_running_loop().create_task(self._see_through(run, call))
@@ -99,7 +99,7 @@ class Executor:
         try:
             outcome = await call.run()
         except BaseException as error:  # the last border: an outcome even of what went wrong in here
-            outcome = failed(run, failure_of(error))
+            outcome = failed(run, failure_of(error, self.clock.utc()))
         self.uplink.post(outcome)
         del self._calls[run.fence]
         self._note_idle()

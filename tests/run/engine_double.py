@@ -36,9 +36,7 @@ class EngineDouble:
         self.age = 60.0
         """Age of an operation in doubt, seconds."""
         self.stale: set[int] = set()
-        self.holding = threading.Event()
-        """Clear it to leave saves unanswered."""
-        self.holding.set()
+        self._held: list[m.Save] | None = None
         self.gone = False
         self._news = threading.Condition()
         self._fences = 0
@@ -75,6 +73,7 @@ class EngineDouble:
 
     def run(self, type: str, payload: Any = None, **fields: Any) -> int:
         """Start an attempt; returns its fence."""
+        self.wait(m.Manifest)
         self._fences += 1
         fence = fields.pop("fence", self._fences)
         values: dict[str, Any] = {
@@ -103,6 +102,15 @@ class EngineDouble:
 
     def say(self, *said: m.Message) -> None:
         self.link.send(m.encode(list(said)))
+
+    def hold_saves(self) -> None:
+        """Leave checkpoints unanswered until `release_saves`."""
+        self._held = []
+
+    def release_saves(self) -> None:
+        held, self._held = self._held or [], None
+        for save in held:
+            self._react(save)
 
     def outcome(self, fence: int, kind: str = "") -> m.Outcome:
         """The outcome of an attempt (of this kind), when it arrives."""
@@ -166,8 +174,9 @@ class EngineDouble:
                 )
             case m.Save() | m.OperationBegin() | m.OperationEnd() if message.fence in self.stale:
                 self.say(m.Answer(message.req, {}, "stale"))
+            case m.Save() if self._held is not None:
+                self._held.append(message)
             case m.Save():
-                self.holding.wait(PATIENCE)
                 kept, data = self.checkpoints.get(message.task_id, {}), json.loads(message.data)
                 self.checkpoints[message.task_id] = merge(kept, data) if message.merge else data
                 self.say(m.Answer(message.req, {}))

@@ -27,13 +27,13 @@ def test_a_checkpoint_is_durable_merged_and_numbered_with_the_handlers_version(t
 
 def test_save_waits_until_the_engine_has_it(tmp_path: Path) -> None:
     with engine(tmp_path) as double:
-        double.holding.clear()
+        double.hold_saves()
         double.run("count", {"to": 2})
         double.wait(m.Save)
         beats = len(double.all(m.Beat))
         eventually(lambda: len(double.all(m.Beat)) > beats + 2)
         assert len(double.all(m.Save)) == 1
-        double.holding.set()
+        double.release_saves()
         double.wait(m.Outcome)
 
 
@@ -50,11 +50,11 @@ def test_the_checkpoint_can_only_be_read(tmp_path: Path) -> None:
 
 def test_queued_checkpoints_keep_their_order_and_are_durable_before_the_end(tmp_path: Path) -> None:
     with engine(tmp_path) as double:
-        double.holding.clear()
+        double.hold_saves()
         fence = double.run("soon", {"to": 20})
         eventually(lambda: len(double.all(m.Save)) == 20)
         assert double.all(m.Outcome) == []
-        double.holding.set()
+        double.release_saves()
         double.result(fence)
         saved = [json.loads(one.data) for one in double.all(m.Save)]
         assert saved == [{"n": n, "rows": list(range(n + 1))} for n in range(20)]
@@ -81,25 +81,25 @@ def test_a_stop_is_found_inside_the_error_of_a_task_group(tmp_path: Path) -> Non
 
 def test_a_cancel_beats_an_earlier_pause_and_a_later_drain(tmp_path: Path) -> None:
     with engine(tmp_path) as double:
-        double.holding.clear()
+        double.hold_saves()
         fence = double.run("polls")
         double.wait(m.Save)
         for what in ("pause", "cancel", "drain"):
             double.ask(fence, what, grace=60)
-        double.holding.set()
+        double.release_saves()
         assert double.outcome(fence).kind == "cancelled"
 
 
 def test_a_pause_that_was_withdrawn_in_time_never_happens(tmp_path: Path) -> None:
     with engine(tmp_path) as double:
-        double.holding.clear()
+        double.hold_saves()
         fence = double.run("count", {"to": 2})
         double.wait(m.Save)
         double.ask(fence, "pause")
         double.ask(fence, "resume")
         double.say(m.Validate(1, "echo", "1"))
         double.wait(m.Validated)
-        double.holding.set()
+        double.release_saves()
         assert double.result(fence)["n"] == 2
 
 
