@@ -103,16 +103,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
     SUCCESS: {},
 }
 
-OPERATOR_ONLY = frozenset(
-    {
-        "user_pause",
-        "user_resume",
-        "user_cancel",
-        "user_retry",
-        "user_discard",
-        "resumed",
-    }
-)
+OPERATOR_ONLY = frozenset({"user_pause", "user_resume", "user_cancel", "user_retry", "user_discard"})
 """Reasons that only a person may give; the engine relays them with the person as actor."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..rules.failures import Failure
+from ..rules.failures import Failure, FailureClass
 from ..rules.payloads import decode, encode
 from ..rules.retry import Charges, RetryPolicy, decide
 from ..rules.tasks import CANCELLED, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, TaskState
@@ -45,6 +45,16 @@ class Outcomes:
         if outcome.kind == "cancelled" and task["wanted"] != "cancel":
             outcome = msgspec.structs.replace(outcome, kind="drained")  # nobody asked: the worker was ending
         getattr(self, f"_{outcome.kind}")(tx, task, outcome)
+        self._settle_wishes(tx, task)
+
+    def review(self, tx: Transaction, task: Task, outcome: Outcome, why: str) -> None:
+        """How the attempt ended could not be applied (e.g. a result that breaks the limits): a person must look."""
+        failure = Failure(FailureClass.FATAL, "bad_outcome", why, "outcome refused")
+        if task["state"] is PAUSED:
+            task = self._wake(tx, task)
+        self._in_doubt(
+            tx, task, msgspec.structs.replace(outcome, failure=msgspec.json.encode(failure).decode())
+        )
         self._settle_wishes(tx, task)
 
     def _succeeded(self, tx: Transaction, task: Task, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InvalidPayload, Refused, StaleLease
+from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
 from ..rules.payloads import decode, encode
 from ..rules.timing import seconds_between
@@ -78,9 +78,28 @@ class Recorder:
         except StaleLease as stale:
             self._note_stale(tx, worker_id, message, stale)
             return Answer(req, {}, "stale")
-        except (InvalidPayload, Refused) as refusal:
+        except TaskdeckError as refusal:
+            self._note_refusal(tx, worker_id, message, refusal)
             return Answer(req, {}, str(refusal))
         return Answer(req, value or {})
+
+    def _note_refusal(self, tx: Transaction, worker_id: int, message: Any, refusal: TaskdeckError) -> None:
+        """Nobody waits for an answer: it must not vanish. An outcome that can't be applied is a person's matter."""
+        if getattr(message, "req", 0):
+            return
+        tx.event(
+            "ALERT_RAISED",
+            actor=ENGINE,
+            task_id=getattr(message, "task_id", None),
+            worker_id=worker_id,
+            level="error",
+            reason="report_refused",
+            message=f"{type(message).__name__}: {refusal}",
+        )
+        if isinstance(message, Outcome):
+            tx.unit(
+                self._outcomes.review, tasks.held(tx, message.task_id, message.fence), message, str(refusal)
+            )
 
     def _note_stale(self, tx: Transaction, worker_id: int, message: Any, stale: StaleLease) -> None:
         if message.fence in self._known_stale:
@@ -99,7 +118,7 @@ class Recorder:
 
     def _beat(self, tx: Transaction, worker_id: int, beat: Beat) -> None:
         processes.beat(tx, worker_id, beat.rss)
-        if processes.set_worker(tx, worker_id, "READY"):
+        if processes.set_worker(tx, worker_id, "READY", only_from="SUSPECT"):
             tx.event("WORKER_READY", actor=ENGINE, worker_id=worker_id, reason="heartbeat", ours=True)
         tasks.renew(tx, worker_id, self._lease)
 

@@ -36,11 +36,13 @@ def open_workers(tx: Transaction) -> list[dict[str, Any]]:
     return list(Worker.select().where(Worker.ended_at.is_null()).order_by(Worker.id).dicts().execute(tx.db))
 
 
-def set_worker(tx: Transaction, worker_id: int, state: str) -> bool:
-    """Change the state of a live worker. Returns whether that was a change."""
+def set_worker(tx: Transaction, worker_id: int, state: str, *, only_from: str | None = None) -> bool:
+    """Change the state of a live worker (only one in state `only_from`, if given). Returns whether that was a change."""
     changed = Worker.update(state=state).where(
         Worker.id == worker_id, Worker.ended_at.is_null(), Worker.state != state
     )
+    if only_from is not None:
+        changed = changed.where(Worker.state == only_from)
     return changed.execute(tx.db) == 1
 
 
