@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from taskdeck.engine.errors import TaskdeckError
 
@@ -23,29 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (the console script exits with it)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     output.prepare()
-    with _unbroken_pipes() as ending:
-        ending.code = _run(arguments)
-    return ending.code
-
-
-class _Ending:
-    code = 0
-
-
-@contextlib.contextmanager
-def _unbroken_pipes() -> Iterator[_Ending]:
-    """A reader that went away (`| head -1`) ends us quietly with 141; nothing is left to fail at exit."""
-    ending = _Ending()
     try:
-        yield ending
-        output.flush()
-    except BrokenPipeError:
-        ending.code = BROKEN_PIPE
+        return _told(arguments)
+    except (
+        BrokenPipeError
+    ):  # the reader went away (`| head -1`): end quietly, with nothing left to fail at exit
         _silence()
-    except OSError as error:
-        _silence()
-        output.note(f"the output can't be written: {error.strerror}")
-        ending.code = ending.code or 1
+        return BROKEN_PIPE
 
 
 def _silence() -> None:
@@ -53,12 +37,15 @@ def _silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _told(arguments: Sequence[str]) -> int:
+    """Run it; whatever it raises is told on standard error and becomes the exit code."""
     wants_json, wants_debug = "--json" in arguments, "--debug" in arguments
     try:
         line = CommandLine(arguments)
         wants_json, wants_debug = line.json, line.debug
-        return _dispatch(line)
+        code = _dispatch(line)
+        output.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -69,9 +56,17 @@ def _run(arguments: Sequence[str]) -> int:
 
             traceback.print_exc()
         found = error if isinstance(error, TaskdeckError) else _unexpected(error)
-        output.flush()
+        _flush_or_silence()
         output.complain(found, as_json=wants_json)
         return found.exit_code
+
+
+def _flush_or_silence() -> None:
+    """What was shown before a mistake comes before its message; where it can't be written, it is dropped."""
+    try:
+        output.flush()
+    except TaskdeckError:
+        _silence()
 
 
 def _dispatch(line: CommandLine) -> int:

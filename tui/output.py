@@ -9,7 +9,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from taskdeck.engine.errors import ConfigError, TaskdeckError
@@ -52,27 +53,43 @@ def width() -> int:
         return 80
 
 
+@contextmanager
+def _writing() -> Iterator[None]:
+    """A full disk under standard output is told in a sentence; a broken pipe passes as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise TaskdeckError("the output can't be written", error.strerror or str(error)) from None
+
+
 def line(text: str = "") -> None:
-    """Write one line to standard output at once."""
+    """Write one line to standard output."""
     if sys.stdout is not None:
-        sys.stdout.write(text + "\n")
+        with _writing():
+            sys.stdout.write(text + "\n")
 
 
 def flush() -> None:
     """Hand everything over, so that a broken pipe or full disk is met here and not at exit."""
     if sys.stdout is not None:
+        with _writing():
+            sys.stdout.flush()
+
+
+def raw(data: bytes) -> None:
+    """Write bytes to standard output as they are, behind what was written before."""
+    if sys.stdout is None:
+        return
+    with _writing():
         sys.stdout.flush()
+        sys.stdout.buffer.write(data)
 
 
 def json_line(value: Any) -> None:
     """Write one object as one line of JSON: UTF-8, exact numbers."""
-    data = (json_text(value) + "\n").encode("utf-8", "replace")
-    buffer = getattr(sys.stdout, "buffer", None)
-    if buffer is None:
-        line(data.decode()[:-1])
-        return
-    sys.stdout.flush()
-    buffer.write(data)
+    raw((json_text(value) + "\n").encode("utf-8", "replace"))
 
 
 def json_text(value: Any) -> str:

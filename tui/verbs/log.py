@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -38,16 +37,11 @@ def log(
         found = view.log(targets.one(view, target), attempt)
         chunks = view.follow_log(found, tail=tail) if follow else view.read_log(found, tail=tail)
         for data in Masked(view.mask if plain else lambda text: view.mask(_shown(text))).all(chunks):
-            _write(data)
+            output.raw(data)
+            output.flush()
     return 0
 
 
 def _shown(text: str) -> str:
     """Text for a terminal; a line that was overwritten by `\\r` becomes a line of its own."""
     return views.clean(text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _write(data: bytes) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()

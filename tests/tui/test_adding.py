@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskdeck.engine.errors import UsageError
+from taskdeck.tui import adding
+from taskdeck.tui.adding import Options, quick
+from taskdeck.tui.commandline import CommandLine
+from taskdeck.tui.grammar import Verbs
+from taskdeck.tui.lines import read_specs
+from taskdeck.tui.moments import after, at_time
+from tests.faults import fault
+from tests.tui.calls import Calls
+
+
+def payload(taskdeck: Calls, task: int) -> dict:
+    return taskdeck("show", str(task), "--json").lines[0]["payload"]
+
+
+def test_the_quick_parser_knows_exactly_the_options_of_the_full_one() -> None:
+    command = Verbs(name="taskdeck").get_command(None, "add")
+    full = {option for parameter in command.params for option in parameter.opts if option.startswith("-")}
+    assert {*adding.TEXTS, *adding.LISTS, *adding.NUMBERS, "--wait"} == full - {"--help", "-h"}
+    assert {field.name for field in fields(Options)} - {"type"} == {p.name for p in command.params} - {
+        "type_",
+        "help",
+    }
+
+
+def test_plain_words_are_read_quickly_and_all_else_is_left_to_the_full_parser() -> None:
+    words = [
+        "fetch",
+        "{}",
+        "--key=a=b",
+        "--tag",
+        "x",
+        "--tag",
+        "-y",
+        "--priority",
+        "5",
+        "--wait",
+        "-p",
+        "n=1",
+    ]
+    assert quick(words) == Options(
+        type="fetch", payload="{}", key="a=b", tag=["x", "-y"], priority=5, wait=True, param=["n=1"]
+    )
+    assert quick(["x", "-"]) == Options(type="x", payload="-")
+    for odd in (
+        ["--help"],
+        ["--kye", "x"],
+        ["--key"],
+        ["--priority", "x"],
+        ["a", "b", "c"],
+        ["-fx"],
+        ["--wait=1"],
+    ):
+        assert quick(odd) is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(["--key", "--tag", "--wait", "--retries", "-f", "a", "-", "3", "--x", "--tag=b", ""])
+    )
+)
+def test_both_parsers_read_the_same(words: list[str]) -> None:
+    found = quick(words)
+    if found is None:
+        return
+    command = Verbs(name="taskdeck").get_command(None, "add")
+    try:
+        parsed = command.make_context("add", list(words)).params
+    except typer.TyperException:
+        pytest.fail(f"the full parser refuses {words}")
+    for field in fields(Options):
+        name = "type_" if field.name == "type" else field.name
+        value = list(parsed[name]) if isinstance(parsed[name], tuple) else parsed[name]
+        assert (value or None) == (getattr(found, field.name) or None)
+
+
+def test_a_command_is_everything_behind_the_dashes(taskdeck: Calls) -> None:
+    ended = taskdeck("add", "--tag", "t", "--", "echo", "--json", "--db", "x", "--", "a b")
+    task = int(ended.out)
+    assert payload(taskdeck, task)["argv"] == ["echo", "--json", "--db", "x", "--", "a b"]
+    assert payload(taskdeck, task)["cwd"] == str(taskdeck.folder)
+
+
+def test_add_prints_the_id_alone_or_json(taskdeck: Calls) -> None:
+    assert taskdeck("add", "--", "true").out == "1\n"
+    assert taskdeck("add", "--json", "--", "true").lines == [{"id": 2, "created": True, "state": "PENDING"}]
+
+
+def test_every_option_reaches_the_task(taskdeck: Calls) -> None:
+    words = ["--priority", "5", "--key", "k", "--in", "2h", "--retries", "3", "--timeout", "1m30s"]
+    words += [
+        "--on-lost",
+        "review",
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+        "--env",
+        "NAME",
+        "--env",
+        "X=1",
+        "--pause",
+        "checkpoint",
+    ]
+    taskdeck("add", *words, "--cwd", "/", "--", "true")
+    task = taskdeck("show", "1", "--json").lines[0]
+    assert (task["priority"], task["key"], task["max_retry"], task["timeout"]) == (5, "k", 3, 90.0)
+    assert (task["on_lost"], task["tags"]) == ("review", ["a", "b"])
+    assert task["payload"] == {
+        "argv": ["true"],
+        "cwd": "/",
+        "env": {"NAME": "env:NAME", "X": "1"},
+        "pause": "checkpoint",
+    }
+    assert task["scheduled_at"] > task["created_at"]
+
+
+def test_a_known_key_adds_nothing_and_prints_its_task(taskdeck: Calls) -> None:
+    assert taskdeck("add", "--key", "k", "--", "true").out == "1\n"
+    again = taskdeck("add", "--key", "k", "--", "true")
+    assert again.out == "1\n"
+    assert "nothing was added" in again.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add"],
+        ["add", "--"],
+        ["add", "x", "--", "true"],
+        ["add", "--env", "A", "x"],
+        ["add", "--param", "a=1", "--", "true"],
+        ["add", "-f", "nowhere.jsonl"],
+        ["add", "-f", ".", "x"],
+        ["add", "--priority", "1", "-f", "x"],
+        ["add", "--at", "tomorrow", "--", "true"],
+        ["add", "--at", "2020-01-01 00:00", "--", "true"],
+        ["add", "--at", "17:00", "--in", "5m", "--", "true"],
+        ["add", "--in", "soon", "--", "true"],
+        ["add", "--timeout", "-1", "--", "true"],
+        ["add", "--retries", "-1", "--", "true"],
+        ["add", "--on-lost", "panic", "--", "true"],
+        ["add", "--pause", "never", "--", "true"],
+        ["add", "--cwd", "/nowhere", "--", "true"],
+        ["add", "--kye", "x", "--", "true"],
+        ["add", "x", "{}", "more"],
+        ["add", "x", "--param", "a"],
+        ["add", "x", "--param", "a=1", "--param", "a=2"],
+        ["add", "x", "[1]", "--param", "a=1"],
+    ],
+)
+def test_a_mistake_in_add_is_a_usage_error_and_makes_nothing(taskdeck: Calls, words: list[str]) -> None:
+    ended = taskdeck(*words, code=2)
+    assert ended.err.startswith("taskdeck: ")
+    assert not taskdeck.db.exists()
+
+
+@fault("TF273")
+def test_an_unknown_parameter_is_refused_with_the_known_ones(taskdeck: Calls) -> None:
+    (taskdeck.folder / "jobs.py").write_text(
+        "import msgspec\nfrom taskdeck.engine import Context, task\n"
+        "class Where(msgspec.Struct):\n    region: str\n    rows: int = 1\n"
+        "@task('copy')\nasync def copy(ctx: Context, where: Where) -> None: ...\n"
+    )
+    (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["jobs.py"]\n')
+    refused = taskdeck("add", "copy", "--param", "regoin=eu", code=4)
+    assert "regoin" in refused.err
+    assert "region" in refused.err.replace("regoin", "")
+    task = int(taskdeck("add", "copy", "--param", "region=eu", "--param", "rows=3").out)
+    assert payload(taskdeck, task) == {"region": "eu", "rows": 3}
+    assert payload(taskdeck, int(taskdeck("add", "copy", "-", stdin='{"region": "us"}').out)) == {
+        "region": "us"
+    }
+
+
+def test_a_secret_is_refused_with_the_remedy_and_not_repeated(taskdeck: Calls) -> None:
+    secret = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    ended = taskdeck("add", "--", "push", secret, code=4)
+    assert secret not in ended.err
+    assert "reference" in ended.err
+    assert taskdeck("add", "--json", "--", "push", secret, code=4).error["code"] == "secret_in_input"
+
+
+def test_a_file_of_tasks_is_added_whole(taskdeck: Calls) -> None:
+    lines = [
+        {"command": ["echo", "任务"], "key": "a", "timeout": "5m", "tags": ["x"]},
+        {"command": ["true"], "env": {"A": "env:B"}, "retries": 0, "on_lost": "review", "priority": 7},
+    ]
+    file = taskdeck.folder / "tasks.jsonl"
+    file.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n")
+    assert taskdeck("add", "-f", "tasks.jsonl").out == "1\n2\n"
+    assert taskdeck("add", "--file=-", stdin='{"command": ["true"]}').out == "3\n"
+    task = taskdeck("show", "2", "--json").lines[0]
+    assert (task["max_retry"], task["on_lost"], task["priority"]) == (0, "review", 7)
+
+
+def test_all_bad_lines_of_a_file_are_named_and_nothing_is_added(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "tasks.jsonl"
+    file.write_text(
+        '{"command": ["true"]}\n{"comand": ["true"]}\n\n{"type": "a", "command": ["b"]}\nno json\n{}\n'
+        '{"command": []}\n{"command": ["a"], "payload": 1}\n{"type": "x", "cwd": "/"}\n{"command": ["a"], "at": "x"}\n'
+    )
+    ended = taskdeck("add", "-f", "tasks.jsonl", code=2)
+    assert [f"tasks.jsonl:{number}:" in ended.err for number in range(1, 11)] == [
+        *(False, True, False, True, True, True, True, True, True, True)
+    ]
+    assert not taskdeck.db.exists()
+
+
+def test_a_line_that_the_engine_refuses_is_named_by_its_number(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "tasks.jsonl"
+    file.write_text('{"command": ["true"]}\n\n{"command": ["a"], "priority": -1}\n')
+    assert "tasks.jsonl:3: priority" in taskdeck("add", "-f", "tasks.jsonl", code=2).err
+    file.write_text('{"command": ["true"], "priority": -1}\n')
+    assert "tasks.jsonl:1: priority" in taskdeck("add", "-f", "tasks.jsonl", code=2).err
+
+
+def test_a_payload_in_a_file_is_handed_on_as_it_stands() -> None:
+    number = "1" * 50
+    specs = read_specs("f", f'{{"type": "x", "payload": {{"n": {number}, "n": 1.50}}}}')
+    assert specs == {1: {"type": "x", "payload": f'{{"n": {number}, "n": 1.50}}'}}
+
+
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-12-24T17:00:00Z", "2026-12-24T17:00:00.000000Z"),
+        ("2026-12-24T17:00:00+02:00", "2026-12-24T15:00:00.000000Z"),
+        ("2026-12-24 17:00", "2026-12-24T16:00:00.000000Z"),
+        ("14:30", "2026-11-29T13:30:00.000000Z"),
+        ("12:30", "2026-11-30T11:30:00.000000Z"),
+    ],
+)
+def test_times_are_local_unless_they_say_otherwise(
+    monkeypatch: pytest.MonkeyPatch, text: str, utc: str
+) -> None:
+    with berlin(monkeypatch):
+        assert at_time(text, NOW) == utc
+
+
+@pytest.mark.parametrize(
+    "text", ["2027-03-28 02:30", "noon", "2026-12-24", "17", "2026-13-01 10:00", "2026-11-29 12:59", ""]
+)
+def test_a_time_that_is_past_unclear_or_skipped_is_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    with berlin(monkeypatch), pytest.raises(UsageError):
+        at_time(text, NOW)
+
+
+def test_a_duration_from_now_is_utc_text() -> None:
+    from taskdeck.engine.views import now, parse_utc
+
+    assert timedelta(minutes=4) < parse_utc(after("5m")) - now() < timedelta(minutes=6)
+
+
+class berlin:
+    """The local zone is Berlin's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+
+    def __enter__(self) -> None:
+        import time
+
+        self._patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+
+    def __exit__(self, *_: object) -> None:
+        import time
+
+        self._patch.undo()
+        time.tzset()
+
+
+def test_a_word_behind_the_dashes_of_other_verbs_is_theirs() -> None:
+    line = CommandLine(["list", "--json", "--", "-x", "--db"])
+    assert (line.words, line.command, line.json) == (["list", "--", "-x", "--db"], None, True)

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskdeck.engine.edge.locks import DatabaseLock
+from tests.faults import fault
+from tests.seeded import Seed
+from tests.tui.calls import PROGRAM, Calls
+
+
+def files(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(each): (each.stat().st_size, each.stat().st_mtime_ns) for each in folder.rglob("*")}
+
+
+def test_the_version_is_printed(taskdeck: Calls) -> None:
+    from taskdeck.engine import __version__
+
+    assert taskdeck("--version").out == f"taskdeck {__version__}\n"
+
+
+def test_alone_it_prints_the_status_and_a_hint(taskdeck: Calls) -> None:
+    ended = taskdeck()
+    assert "not running" in ended.out
+    assert "taskdeck add -- COMMAND" in ended.out
+    assert "deck comes next" in taskdeck.on_terminal().out
+
+
+@fault("TF257")
+@pytest.mark.parametrize(
+    "words", [[], ["status"], ["list"], ["show", "1"], ["events"], ["worker", "list"], ["why", "1"]]
+)
+def test_looking_changes_and_creates_no_file(taskdeck: Calls, words: list[str]) -> None:
+    before = files(taskdeck.folder)
+    taskdeck(*words, code=None)
+    assert files(taskdeck.folder) == before
+    seed = Seed(taskdeck.db)
+    seed.task()
+    seed.close()
+    Path(f"{taskdeck.db}.lock").write_text('{"pid": 1, "start_time": 1, "boot_id": "b", "role": "engine"}')
+    before = files(taskdeck.folder)
+    taskdeck(*words)
+    assert files(taskdeck.folder) == before
+
+
+@fault("TF256", "TF254")
+@pytest.mark.parametrize("pid", [os.getpid(), 1, 2**22 + 1])
+def test_stop_says_that_nothing_runs_whatever_number_a_stale_file_holds(taskdeck: Calls, pid: int) -> None:
+    Path(f"{taskdeck.db}.lock").write_text(
+        f'{{"pid": {pid}, "start_time": 1, "boot_id": "b", "role": "engine"}}'
+    )
+    assert "was not running" in taskdeck("stop").out
+    assert taskdeck("stop", "--json").lines == [{"stopped": False, "message": "the engine was not running"}]
+
+
+def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> None:
+    nothing = taskdeck("status", "--json").lines[0]
+    assert nothing["engine"]["running"] is False
+    assert nothing["exists"] is False
+    seed = Seed(taskdeck.db)
+    seed.task()
+    seed.close()
+    found = taskdeck("status", "--json").lines[0]
+    assert found["counts"]["PENDING"] == 1
+    assert set(found) == {"database", "exists", "engine", "counts", "workers", "holds", "anchor"}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["stauts"], "did you mean `status`?"),
+        (["list", "--jsn"], "did you mean `--json`?"),
+        (["list", "--limt", "3"], "did you mean `--limit`?"),
+        (["list", "--limit", "x"], "--limit"),
+        (["list", "stat:failed"], "did you mean state?"),
+        (["list", "state:faild"], "did you mean failed?"),
+        (["show"], "ID"),
+        (["show", "1", "2"], "takes one"),
+        (["cancel"], "no task was named"),
+        (["cancel", "3-1"], "runs backwards"),
+        (["wait", "1", "--timeout", "soon"], "--timeout"),
+        (["run", "--max-wait", "5s"], "--until-idle"),
+        (["--db"], "--db names no file"),
+        (["audit", "verfy"], "verfy"),
+        (["pause", "1", "--queue"], "one of them"),
+    ],
+)
+def test_a_usage_mistake_is_one_line_with_a_hint_and_exit_2(
+    taskdeck: Calls, seed: Seed, words: list[str], hint: str
+) -> None:
+    seed.task()
+    seed.task()
+    ended = taskdeck(*words, code=2)
+    assert hint in ended.err
+    assert ended.err.startswith("taskdeck: ")
+    assert ended.out == ""
+
+
+def test_help_is_written_for_every_verb(taskdeck: Calls) -> None:
+    from taskdeck.tui.grammar import VERBS
+
+    text = taskdeck("--help").out
+    for verb in VERBS:
+        assert f"  {verb} " in text
+        assert "--json" in taskdeck(verb, "-h").out or verb in ("worker", "audit", "config", "op")
+
+
+def test_errors_are_one_json_object_where_json_is_asked_for(taskdeck: Calls, seed: Seed) -> None:
+    for words, code, name in [
+        (["show", "99", "--json"], 3, "not_found"),
+        (["--json", "list", "stat:x"], 2, "usage"),
+        (["nothing", "--json"], 2, "usage"),
+        (["list", "--json", "--nope"], 2, "usage"),
+    ]:
+        ended = taskdeck(*words, code=code)
+        assert ended.error["code"] == name
+        assert set(ended.error) == {"code", "what", "why", "remedy"}
+
+
+def test_a_missing_database_is_exit_3_with_the_next_command(taskdeck: Calls) -> None:
+    assert "taskdeck add" in taskdeck("list", code=3).err
+
+
+def test_another_schema_is_exit_4(taskdeck: Calls, seed: Seed) -> None:
+    seed.sql("PRAGMA user_version = 7")
+    assert "schema 7" in taskdeck("list", code=4).err
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_common_options_may_stand_anywhere(taskdeck: Calls, tmp_path: Path, place: int) -> None:
+    other = Seed(tmp_path / "other.db")
+    other.task("elsewhere", {})
+    other.close()
+    for common in (["--db", "other.db"], ["--db=other.db"]):
+        words = ["list", "type:elsewhere"]
+        words[place:place] = [*common, "--json"]
+        assert len(taskdeck(*words).lines) == 1
+
+
+@fault("TF202")
+def test_every_mistake_of_a_configuration_is_listed_and_exit_78(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "config.toml"
+    file.write_text('[taskdeck]\n[engine]\nworkrs = 4\nlease = "two"\n[retry]\nworkers = 3\n')
+    ended = taskdeck("config", "check", code=78)
+    assert len(ended.err.splitlines()) == 3
+    assert 'config.toml:3: engine.workrs: unknown key (did you mean "workers"?)' in ended.err
+    assert taskdeck("list", code=78).err == ended.err
+    problems = taskdeck("list", "--json", code=78).error["problems"]
+    assert [problem["line"] for problem in problems] == [3, 4, 6]
+
+
+@fault("TF206", "TF130")
+def test_the_same_files_are_used_from_every_folder(taskdeck: Calls, tmp_path: Path) -> None:
+    home = tmp_path / "there"
+    home.mkdir()
+    file = home / "config.toml"
+    file.write_text('[taskdeck]\ndb = "data/x.db"\n')
+    del taskdeck.environment["TASKDECK_DB"]
+    shown = set()
+    for name in ("a", "b", "there"):
+        taskdeck.folder = tmp_path / name
+        taskdeck.folder.mkdir(exist_ok=True)
+        lines = taskdeck("config", "show", "--config", str(file), "--origin", "--json").lines
+        shown.add(next(line["value"] for line in lines if line["key"] == "taskdeck.db"))
+        assert {line["origin"] for line in lines if line["key"] == "engine.workers"} == {"default"}
+    assert shown == {str(home / "data" / "x.db")}
+
+
+def test_a_first_configuration_is_made_valid_private_and_never_overwritten(taskdeck: Calls) -> None:
+    taskdeck.environment["XDG_CONFIG_HOME"] = str(taskdeck.folder / "xdg")
+    made = Path(taskdeck("config", "init").out.strip())
+    assert made == taskdeck.folder / "xdg" / "taskdeck" / "config.toml"
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert str(made) in taskdeck("config", "check").out
+    assert taskdeck("config", "path").out.strip() == str(made)
+    assert "exists already" in taskdeck("config", "init", code=4).err
+
+
+@fault("TF270")
+@pytest.mark.parametrize("words", [["list", "--json", "--limit", "0"], ["list"], ["events", "--limit", "0"]])
+def test_a_reader_that_goes_away_ends_it_quietly_with_141(
+    taskdeck: Calls, seed: Seed, words: list[str]
+) -> None:
+    with seed.writing() as tx:
+        for _ in range(3000):
+            tx.event("STEP_STARTED", actor="engine", message="x" * 50)
+    with seed.writing() as tx:
+        from taskdeck.engine.store import tasks
+
+        for _ in range(600):
+            tasks.create(tx, tasks.NewTask("x", '{"pad": "%s"}' % ("x" * 200)), "cli:test")
+    words = [*words, "--limit", "0"] if words == ["list"] else words
+    process = subprocess.Popen(
+        [*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=taskdeck.environment
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(20) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@fault("TF270")
+def test_closed_and_full_outputs_are_no_traceback(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    shell = " ".join(["exec", sys.executable, "-c", f"'{PROGRAM[2]}'", "list"])
+    closed = subprocess.run(
+        ["sh", "-c", shell + " >&-"], capture_output=True, env=taskdeck.environment, check=False
+    )
+    assert closed.returncode == 0
+    assert b"Traceback" not in closed.stderr
+    full = subprocess.run(
+        ["sh", "-c", shell + " >/dev/full"], capture_output=True, env=taskdeck.environment, check=False
+    )
+    assert full.returncode == 1
+    assert full.stderr.decode().startswith("taskdeck: the output can't be written: No space left")
+    assert len(full.stderr.splitlines()) == 1
+
+
+def test_an_interrupt_is_exit_130_without_a_word(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    process = subprocess.Popen(
+        [*PROGRAM, "events", "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=taskdeck.environment,
+    )
+    assert process.stdout
+    assert process.stderr
+    assert b"TASK_CREATED" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert process.stderr.read() == b""
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_what_nobody_meant_is_one_line_with_advice_and_a_traceback_only_on_debug(taskdeck: Calls) -> None:
+    broken = (
+        "import sys; from taskdeck.tui import commandline, cli; commandline.CommandLine.actor = None;"
+        + ("commandline.CommandLine.config = property(lambda self: 1 / 0); sys.exit(cli.main())")
+    )
+    for words, lines in ((["list"], 1), (["list", "--debug"], 5)):
+        done = subprocess.run(
+            [sys.executable, "-c", broken, *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "ZeroDivisionError" in done.stderr
+        assert len(done.stderr.splitlines()) >= lines
+        assert ("Traceback" in done.stderr) == (lines > 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "banned"),
+    [
+        (["add", "--", "true"], {"textual", "aiohttp", "rich", "pydantic", "typer"}),
+        (["list"], {"textual", "aiohttp", "rich", "pydantic"}),
+        (["show", "1"], {"textual", "aiohttp", "rich", "pydantic"}),
+        (["status"], {"textual", "aiohttp", "rich", "pydantic"}),
+    ],
+)
+def test_nothing_heavy_is_loaded_for_the_quick_verbs(
+    taskdeck: Calls, seed: Seed, words: list[str], banned: set[str]
+) -> None:
+    seed.task()
+    code = (
+        "import sys; from taskdeck.tui.cli import main; code = main();"
+        f"print(sorted({banned!r} & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env=taskdeck.environment,
+        cwd=taskdeck.folder,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_held_lock_shows_as_a_running_engine(taskdeck: Calls, seed: Seed) -> None:
+    lock = DatabaseLock(taskdeck.db, role="engine", incarnation="x")
+    assert lock.acquire()
+    with lock:
+        assert taskdeck("status", "--json").lines[0]["engine"]["running"] is True

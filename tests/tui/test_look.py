@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from taskdeck.tui import format as look
+from tests.faults import fault
+from tests.seeded import Seed
+from tests.tui.calls import Calls
+
+HOSTILE = "\x1b[2J\x1b]52;c;QUFB\x07evil\u202e\x9b31m\r\n\x00"
+SECRET = "Hunter2-Hunter2-Hunter2"
+
+
+def filled(seed: Seed) -> dict[str, int]:
+    worker = seed.worker()
+    return {
+        "waiting": seed.task(payload={"argv": ["./backup.sh", "a b"]}, key="任务/1", tags=["nightly"]),
+        "running": seed.running(worker, progress_done=5, progress_total=10, progress_note="page 5"),
+        "failed": seed.task(
+            "fetch",
+            {"url": "x"},
+            state="FAILED",
+            reason="fatal_error",
+            error=json.dumps({"class": "fatal", "kind": "http", "message": "404", "rule": "status"}),
+            finished_at="2026-11-29T12:00:00.000000Z",
+        ),
+        "review": seed.task("fetch", {"text": "任务" * 90}, state="NEEDS_REVIEW", reason="retries_exhausted"),
+    }
+
+
+def test_a_table_fits_80_columns_on_a_terminal_and_has_no_colour_with_no_color(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    filled(seed)
+    coloured = taskdeck.on_terminal("list").out
+    assert "\x1b[31m✗ failed" in coloured
+    plain = taskdeck.on_terminal("list", NO_COLOR="1").out
+    assert "\x1b" not in plain
+    assert plain.splitlines()[0].startswith("ID  STATE")
+    assert all(look.cells(line) <= 80 for line in plain.splitlines())
+    narrow = taskdeck.on_terminal("list", NO_COLOR="1", COLUMNS="50").out
+    assert all(look.cells(line) <= 50 for line in narrow.splitlines())
+
+
+def test_a_pipe_gets_the_whole_lines_without_colour(taskdeck: Calls, seed: Seed) -> None:
+    filled(seed)
+    shown = taskdeck("list").out
+    assert "\x1b" not in shown
+    assert "任务" * 90 in shown
+    assert "5/10 page 5" in shown
+    assert "- 404" in shown
+    assert "(UTC)" in shown
+
+
+def test_a_list_is_filtered_and_limited(taskdeck: Calls, seed: Seed) -> None:
+    made = filled(seed)
+    assert [task["id"] for task in taskdeck("list", "--json", "state:failed,needs_review").lines] == [
+        made["review"],
+        made["failed"],
+    ]
+    assert len(taskdeck("list", "--json", "--limit", "2").lines) == 2
+    assert len(taskdeck("list", "--json", "-n", "0").lines) == 4
+    assert [task["id"] for task in taskdeck("list", "--json", "a b").lines] == [made["waiting"]]
+    assert "no task matches" in taskdeck("list", "type:none").err
+
+
+def test_a_long_list_comes_whole_in_pages(
+    taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskdeck.engine.store import tasks
+
+    with seed.writing() as tx:
+        for _ in range(1001):
+            tasks.create(tx, tasks.NewTask("x", "{}"), "cli:test")
+    assert [task["id"] for task in taskdeck("list", "--json", "--limit", "0").lines] == list(
+        range(1001, 0, -1)
+    )
+    assert len(taskdeck("list", "--json", "--limit", "501").lines) == 501
+    assert len(taskdeck("list", "--json").lines) == 100
+
+
+def test_json_is_utf8_in_any_locale_and_tables_survive_ascii(taskdeck: Calls, seed: Seed) -> None:
+    made = filled(seed)
+    for more in (
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ):
+        found = taskdeck("show", str(made["waiting"]), "--json", **more).lines[0]
+        assert found["key"] == "任务/1"
+        assert "failed" in taskdeck("list", **more).out
+
+
+def test_show_prints_everything_about_one_task(taskdeck: Calls, seed: Seed) -> None:
+    made = filled(seed)
+    shown = taskdeck("show", f"#{made['failed']}").out
+    for text in ("fetch", "✗ failed (fatal_error)", "404", '{"url":"x"}', "0 of 5 retries"):
+        assert text in shown
+    attempts = taskdeck("show", str(made["running"])).out
+    assert "ATTEMPT" in attempts
+    assert re.search(r"^1 +1 +2026-11-29 12:00:00 UTC", attempts, re.MULTILINE)
+    found = taskdeck("show", str(made["running"]), "--json").lines
+    assert len(found) == 1
+    assert found[0]["attempts"][0]["attempt"] == 1
+
+
+def test_why_answers_for_every_kind_of_state(taskdeck: Calls, seed: Seed) -> None:
+    made = filled(seed)
+    assert "taskdeck run" in taskdeck("why", str(made["waiting"])).out
+    assert "attempt 1 on worker 1" in taskdeck("why", str(made["running"])).out
+    assert f"taskdeck retry {made['failed']}" in taskdeck("why", str(made["failed"])).out
+    found = taskdeck("why", str(made["review"]), "--json").lines[0]
+    assert found["state"] == "NEEDS_REVIEW"
+    assert "taskdeck discard" in found["waits"][0]
+
+
+@fault("TF274")
+@pytest.mark.parametrize("key", ["a/b", "a b", "-x", "任务", "x" * 300])
+def test_a_task_is_addressed_by_any_key(taskdeck: Calls, key: str) -> None:
+    task_id = int(taskdeck("add", "--key", key, "--", "true").out)
+    taskdeck("add", "--key", "other", "--", "true")
+    assert taskdeck("show", f"key:{key}", "--json").lines[0]["id"] == task_id
+    assert [task["id"] for task in taskdeck("list", "--json", f"key:{key}").lines] == [task_id]
+    assert taskdeck("cancel", f"key:{key}", "--json").lines[0]["id"] == task_id
+
+
+@fault("TF274")
+@pytest.mark.parametrize("key", ["", "   ", "a\nb", "x\x1b[1m", "x" * 301])
+def test_a_key_that_could_not_be_addressed_is_refused_when_the_task_is_made(
+    taskdeck: Calls, key: str
+) -> None:
+    taskdeck("add", "--key", key, "--", "true", code=2)
+
+
+@fault("TF159")
+@pytest.mark.parametrize(
+    "words", [["list"], ["show", "1"], ["why", "1"], ["events"], ["worker", "list"], ["status"]]
+)
+def test_no_text_of_a_task_reaches_the_terminal_raw(taskdeck: Calls, seed: Seed, words: list[str]) -> None:
+    task_id = seed.running(
+        seed.worker(), payload={"argv": ["echo", HOSTILE]}, progress_note=HOSTILE, tags=[HOSTILE]
+    )
+    seed.sql("UPDATE task SET idempotency_key = ?, error = ?", HOSTILE, json.dumps({"message": HOSTILE}))
+    seed.sql("UPDATE attempt SET tail = ?", HOSTILE)
+    seed.sql("INSERT INTO hold VALUES ('queue', ?, '2026-11-29T12:00:00.000000Z')", HOSTILE)
+    with seed.writing() as tx:
+        tx.event("STEP_STARTED", actor=HOSTILE, task_id=task_id, message=HOSTILE, reason=HOSTILE)
+    for shown in (taskdeck.on_terminal(*words, NO_COLOR="1").out, taskdeck(*words).out):
+        assert all(c == "\n" or c.isprintable() for c in shown), shown
+
+
+def with_log(taskdeck: Calls, seed: Seed, data: bytes) -> int:
+    path = taskdeck.folder / "1.log"
+    path.write_bytes(data)
+    return seed.running(seed.worker(), log_path=str(path))
+
+
+@fault("TF159")
+def test_a_log_is_clean_on_a_terminal_and_raw_when_piped_or_asked_for(taskdeck: Calls, seed: Seed) -> None:
+    raw = "\x1b[2Jhello\x1b]52;c;QUFB\x07 world\n"
+    task = str(with_log(taskdeck, seed, raw.encode()))
+    assert taskdeck("log", task).out == raw
+    assert taskdeck.on_terminal("log", task).out == "hello world\n"
+    assert "\x1b[2J" in taskdeck.on_terminal("log", task, "--raw").out
+
+
+def test_a_log_never_shows_a_secret(taskdeck: Calls, seed: Seed) -> None:
+    task = str(with_log(taskdeck, seed, f"login password={SECRET} ok\n".encode()))
+    for ended in (taskdeck("log", task), taskdeck("log", task, "--raw"), taskdeck.on_terminal("log", task)):
+        assert SECRET not in ended.out
+        assert "login" in ended.out
+
+
+def test_any_bytes_pass_a_pipe_unchanged(taskdeck: Calls, seed: Seed) -> None:
+    data = bytes(range(256)) * 4
+    task = str(with_log(taskdeck, seed, data))
+    assert taskdeck("log", task).out.encode("utf-8", "surrogateescape") == data
+
+
+def test_a_log_that_is_not_there_is_said_in_a_line(taskdeck: Calls, seed: Seed) -> None:
+    waiting = seed.task()
+    running = seed.running(seed.worker(), log_path=str(Path("gone") / "1.log"))
+    assert "no attempt" in taskdeck("log", str(waiting), code=3).err
+    assert "no attempt" in taskdeck("log", str(running), "--attempt", "4", code=3).err
+    ended = taskdeck("log", str(running))
+    assert (ended.out, ended.code) == ("", 0)
+
+
+def test_events_are_shown_in_order_and_filtered(taskdeck: Calls, seed: Seed) -> None:
+    made = filled(seed)
+    found = taskdeck("events", "--json").lines
+    assert [event["event_id"] for event in found] == sorted(event["event_id"] for event in found)
+    only = taskdeck("events", "--task", str(made["failed"]), "--json").lines
+    assert {event["task_id"] for event in only} == {made["failed"]}
+    assert taskdeck("events", "type:nothing").out == ""
+    assert "TASK_CREATED" in taskdeck("events", "fetch").out
+
+
+def test_the_audit_is_verified_and_a_damage_is_named_with_exit_1(taskdeck: Calls, seed: Seed) -> None:
+    filled(seed)
+    assert "the audit is whole: 4 events" in taskdeck("audit", "verify").out
+    seed.sql("DROP TRIGGER event_log_is_append_only_u")
+    seed.sql("UPDATE event_log SET actor = 'cli:eve' WHERE event_id = 2")
+    assert "broken at event 2" in taskdeck("audit", "verify", code=1).out
+    report = taskdeck("audit", "verify", "--json", code=1).lines[0]
+    assert (report["ok"], report["event_id"]) == (False, 2)
