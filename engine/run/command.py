@@ -83,6 +83,8 @@ class Command:
         ours, theirs = socket.socketpair()
         try:
             process = self._start(theirs.fileno())
+            theirs.close()
+            return await self._see_through(process, ours)
         except Closed:
             return never_started(run)
         except CannotStart as error:
@@ -91,16 +93,18 @@ class Command:
             return failed(run, failure_of(error, self.attempt.clock.utc()))
         finally:
             theirs.close()
-        try:
-            await self._see_through(process, ours)
-            return self._outcome(process)
-        finally:
-            self._countdown.stop()
-            for task in self._tasks:
-                task.cancel()
-            process.close()
+            await self._let_go()
             ours.close()
-            self._log.close()
+
+    async def _let_go(self) -> None:
+        """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
+        self._countdown.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._process is not None:
+            self._process.close()
+        self._log.close()
 
     def _start(self, fd: int) -> Process:
         settings, run = self._settings, self.attempt.run
@@ -124,7 +128,7 @@ class Command:
         self.attempt.uplink.post(Started(run.task_id, run.fence, self._process.pid))
         return self._process
 
-    async def _see_through(self, process: Process, ours: socket.socket) -> None:
+    async def _see_through(self, process: Process, ours: socket.socket) -> Outcome:
         """Until nothing of it is left."""
         ours.setblocking(False)
         protocol = self._protocol = LineProtocol(self.attempt, ours, self._at_checkpoint)
@@ -142,6 +146,7 @@ class Command:
         await process.bury()
         self.attempt.progress.close()
         self.attempt.doubt_all()
+        return self._outcome(process)
 
     def _outcome(self, process: Process) -> Outcome:
         """A cancel beats the exit code; a pause or drain beats it once the command was told to end."""

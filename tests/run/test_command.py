@@ -399,6 +399,8 @@ def test_many_short_commands_leave_no_zombies_and_no_descriptors(tmp_path: Path)
         before = len(os.listdir(f"/proc/{double.worker.pid}/fd"))
         fences = [double.shell("sh", "-c", "(sleep 0 &) ; true", task_id=n) for n in range(60)]
         assert {double.outcome(fence).kind for fence in fences} == {"succeeded"}
+        missing = [double.shell("nosuchcmd", task_id=n) for n in range(20)]
+        assert {double.outcome(fence).kind for fence in missing} == {"failed"}
         eventually(lambda: children(double.worker.pid) == [])
         assert len(os.listdir(f"/proc/{double.worker.pid}/fd")) <= before + 2
 
