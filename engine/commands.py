@@ -90,7 +90,9 @@ def _unknown_fate(verb: str) -> Unavailable:
 async def _in_engine_submit(engine: Engine, args: dict[str, Any], actor: str) -> Any:
     prepared = submission.prepare(args.get("specs"), engine.redactor)
     for spec in prepared:
-        if spec.type != COMMAND_TYPE and (problem := await engine.warden.validate(spec.type, spec.payload)):
+        if spec.type != COMMAND_TYPE and (
+            problem := await engine.reception.validate(spec.type, spec.payload)
+        ):
             raise InvalidPayload(f"{spec.type}: the payload was refused", problem)
     result = await engine.writer.write(submission.submit, prepared, actor)
     engine.wake()

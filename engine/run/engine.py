@@ -39,9 +39,11 @@ from .loops import Loop
 from .messages import Call, Hello, Reply, encode, from_peer
 from .outcomes import Outcomes
 from .policies import Policies
+from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
 from .warden import Warden
+from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
 
@@ -133,12 +135,17 @@ class Engine:
             lease=self.config.engine.lease,
             keep_checkpoints=self.config.engine.keep_checkpoints,
         )
+        self.workforce = Workforce()
+        self.reception = Reception(
+            self.config, self.clock, self.writer, recorder, self.policies, self.workforce, self.wake
+        )
         self.warden = Warden(
             self.config,
             self.clock,
             self.writer,
-            recorder,
             self.policies,
+            self.workforce,
+            self.reception,
             engine_id=self._engine_id,
             socket_path=self._socket,
             code_version=self._code_version,
@@ -156,7 +163,7 @@ class Engine:
 
     async def _drain(self) -> None:
         grace = 0.0 if self._stop_now else self.config.engine.stop_grace
-        log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.warden.running, grace)
+        log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.workforce.running, grace)
         await self.writer.write(self._record_stopping)
         draining = asyncio.create_task(self.warden.stop(grace))
         while not draining.done():
@@ -247,7 +254,7 @@ class Engine:
         """One tick: choose, claim, commit; then send."""
         self._wake.clear()
         limits = Limits(
-            workers=self.warden.rooms(),
+            workers=self.workforce.rooms(),
             max_running=self.config.engine.max_running,
             lease=self.config.engine.lease,
             logs=str(self.config.log_directory),
@@ -256,9 +263,10 @@ class Engine:
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)
         crash_at("after_claim_commit")
         for worker_id, runs in done.runs.items():
-            self.warden.dispatch(worker_id, runs, done.suspects)
+            if unsent := self.workforce.dispatch(worker_id, runs, done.suspects):
+                await self.warden.give_back([run.task_id for run in unsent], worker_id)
         crash_at("after_dispatch")
-        self.warden.pass_on(done.wishes)
+        self.workforce.pass_on(done.wishes, self.config.engine.cancel_grace)
         self._next_wake = done.wake_at
         if done.runs:
             self.wake()  # there may be more than one batch
@@ -266,9 +274,11 @@ class Engine:
             await self._end_if_idle()
 
     async def _end_if_idle(self) -> None:
-        if not self.warden.published.is_set():
+        if not self.workforce.published.is_set():
             return
-        left = await self.writer.write(tasks.unfinished, self.options.since, tuple(sorted(self.warden.types)))
+        left = await self.writer.write(
+            tasks.unfinished, self.options.since, tuple(sorted(self.workforce.types))
+        )
         if left["open"] == 0:
             code = 1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0
             if left["stuck"]:
@@ -297,7 +307,7 @@ class Engine:
         if not isinstance(hello, Hello):
             return
         if hello.role == "worker":
-            await self.warden.serve(link, hello)
+            await self.reception.serve(link, hello)
             return
         calls: list[Any] = rest
         while True:
@@ -335,7 +345,7 @@ class Engine:
             "supervisor_pid": os.getppid() if self._announcer.supervised else None,
             "database": str(self.config.db),
             "stopping": self._stop.is_set(),
-            "running": self.warden.running,
+            "running": self.workforce.running,
             "loops": {loop.name: round(loop.age(), 3) for loop in self._loops},
             "recovered": self._recovered[:20],
         }
@@ -369,7 +379,7 @@ class Engine:
             "ENGINE_STOPPING",
             actor=ENGINE,
             reason="stop",
-            message=f"{self.warden.running} attempts run",
+            message=f"{self.workforce.running} attempts run",
             ours=True,
         )
 

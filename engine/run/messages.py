@@ -141,7 +141,8 @@ class Outcome(Message, frozen=True):
     """How an attempt ended; exactly one for each `Run`. Always an outcome, never an exception.
 
     `kind`: succeeded | failed | cancelled | paused | drained | stopped (SIGSTOP: the attempt lives on, suspended) |
-    resumed (SIGCONT after `stopped`) | never_started | in_doubt. For `failed`, `failure` is the JSON of `rules.failures.Failure`.
+    resumed (SIGCONT after `stopped`) | never_started | in_doubt. For `failed` and `in_doubt`, `failure` is the JSON of
+    `rules.failures.Failure`.
     """
 
     task_id: int

@@ -1,4 +1,7 @@
-"""The limits of one task, put together in one place: the task's own, else the configuration's for its type, else the handler's, else the general ones."""
+"""The limits of one task, put together in one place.
+
+The task's own, else the configuration's for its type, else the handler's, else the general ones.
+"""
 
 from __future__ import annotations
 

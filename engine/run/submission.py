@@ -27,10 +27,7 @@ ARGUMENT_LIMIT = 131_071
 KEY_LIMIT = 300
 PRIORITIES = range(0, 1_000_001)
 RETRIES = range(0, 10_001)
-FIELDS = frozenset(
-    "type payload command priority key not_before max_retry timeout on_lost tags parent schedule".split()
-)
-COMMAND_FIELDS = frozenset("argv cwd env pause".split())
+COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -47,6 +44,13 @@ class Prepared(msgspec.Struct, frozen=True):
     timeout: float | None = None
     max_retry: int | None = None
     on_lost: str | None = None
+
+
+FIELDS = (set(Prepared.__struct_fields__) - {"scheduled_at", "parent_id"}) | {
+    "command",
+    "not_before",
+    "parent",
+}
 
 
 def prepare(specs: Any, redactor: Redactor) -> list[Prepared]:

@@ -1,4 +1,4 @@
-"""The warden: starts workers, listens to them, sees them die or fall silent, and has what they held taken over.
+"""The warden: starts workers, sees them die or fall silent, and has what they held taken over.
 
 Silence makes a worker suspect and nothing more; when its lease has run out it is ended by its identity first. Only proof of
 death (its pidfd) lets anything be taken over, after whatever its attempts left running has been ended too.
@@ -19,15 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
-from ..edge.link import AsyncLink, LinkError
-from ..errors import StoreError, Unavailable
+from ..errors import StoreError, TaskdeckError
 from ..rules.liveness import Signs, Verdict, gap, judge, restart_delay
-from ..rules.selection import WorkerRoom
 from ..store import processes, tasks
 from ..store.database import Transaction
 from ..store.tasks import ENGINE
@@ -36,24 +32,9 @@ from . import journal
 from .crash import crash_at
 from .leftovers import end_leftovers, worker_mark
 from .losing import take_all
-from .messages import (
-    Answer,
-    Ask,
-    Beat,
-    Farewell,
-    Hello,
-    Manifest,
-    Outcome,
-    Run,
-    Validate,
-    Validated,
-    Welcome,
-    from_peer,
-    stored,
-)
 from .policies import Policies
-from .recording import Recorder
-from .workforce import WorkerHandle
+from .reception import Reception
+from .workforce import WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.warden")
 
@@ -69,8 +50,9 @@ class Warden:
         config: Config,
         clock: Clock,
         writer: Writer,
-        recorder: Recorder,
         policies: Policies,
+        workforce: Workforce,
+        reception: Reception,
         *,
         engine_id: int,
         socket_path: Path,
@@ -80,24 +62,17 @@ class Warden:
         self._config = config
         self._clock = clock
         self._writer = writer
-        self._recorder = recorder
         self._policies = policies
+        self._workforce = workforce
+        self._reception = reception
         self._engine_id = engine_id
         self._socket = socket_path
         self._code_version = code_version
         self._on_change = on_change
-        self._workers: dict[int, WorkerHandle] = {}
-        self._expected: dict[str, asyncio.Future[WorkerHandle]] = {}
-        self._validations: dict[int, asyncio.Future[str]] = {}
-        self._requests = 0
         self._quick_deaths = 0
         self._stopping = False
         self._last_tick: float | None = None
         self._chores: set[asyncio.Task[None]] = set()
-        self._empty = asyncio.Event()
-        self._empty.set()
-        self.published = asyncio.Event()
-        """Set once a worker has said what it can run."""
 
     # ---- starting ------------------------------------------------------------------------------------------------
 
@@ -108,7 +83,7 @@ class Warden:
 
     async def _start_one(self) -> None:
         incarnation = secrets.token_hex(8)
-        self._expected[incarnation] = asyncio.get_running_loop().create_future()
+        expected = self._reception.expect(incarnation)
         folder = self._config.log_directory / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
@@ -123,10 +98,9 @@ class Warden:
             worker_id, incarnation, who, process, pidfd, journal_path, self._config.engine.slots, now, now
         )
         handle.lease_until = self._clock.boot() + self._config.engine.lease
-        self._workers[worker_id] = handle
-        self._empty.clear()
+        self._workforce.add(handle)
         asyncio.get_running_loop().add_reader(pidfd, self._on_death, handle)
-        self._expected.pop(incarnation).set_result(handle)
+        expected.set_result(handle)
 
     def _spawn(self, incarnation: str, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
         root = self._config.file.parent if self._config.file else Path.cwd()
@@ -168,192 +142,6 @@ class Warden:
         )
         return worker_id
 
-    # ---- listening -----------------------------------------------------------------------------------------------
-
-    async def serve(self, link: AsyncLink, hello: Hello) -> None:
-        """Serve a worker's connection until it ends. An unknown incarnation is not one of ours: it is cut."""
-        handle = await self._recognise(link, hello)
-        if handle is None:
-            return
-        handle.link = link
-        handle.send(self._welcome(handle))
-        try:
-            while (body := await link.receive()) is not None:
-                await self._hear(handle, from_peer(body))
-        except (LinkError, msgspec.DecodeError) as error:
-            log.warning("worker %d: its link broke: %s", handle.id, error)
-        finally:
-            handle.ready = False
-            handle.link_ended.set()
-
-    async def _recognise(self, link: AsyncLink, hello: Hello) -> WorkerHandle | None:
-        expected = self._expected.get(hello.incarnation)
-        if expected is not None:
-            await asyncio.shield(expected)
-        for handle in self._workers.values():
-            if handle.incarnation == hello.incarnation and link.peer().pid == handle.identity.pid:
-                return handle
-        log.warning("a worker that is not ours said hello (pid %d)", link.peer().pid)
-        return None
-
-    def _welcome(self, handle: WorkerHandle) -> Welcome:
-        engine, logs = self._config.engine, self._config.logs
-        return Welcome(
-            worker_id=handle.id,
-            heartbeat=engine.heartbeat,
-            cancel_grace=engine.cancel_grace,
-            output_drain=engine.output_drain,
-            attempt_bytes=logs.attempt_bytes,
-            attempt_files=logs.attempt_files,
-            environment=list(self._config.shell.environment),
-            database=str(self._config.db),
-            logs=str(self._config.log_directory),
-        )
-
-    async def _hear(self, handle: WorkerHandle, messages: list[Any]) -> None:
-        handle.last_beat = self._clock.monotonic()
-        reports = []
-        for message in messages:
-            if isinstance(message, Manifest):
-                await self._publish(handle, message)
-            elif isinstance(message, Validated):
-                self._validated(message)
-            else:
-                if isinstance(message, Beat):
-                    self._beat(handle, message)
-                reports.append(message)
-        if reports:
-            answers = await self._write_down(handle, reports)
-            crash_at("after_reports_recorded")
-            if answers:
-                handle.send(*answers)
-            self._settle(handle, reports)
-
-    async def _write_down(self, handle: WorkerHandle, reports: list[Any]) -> list[Answer]:
-        """Until it is written: a full or busy disk holds reports up, it never loses them."""
-        complained = False
-        while True:
-            try:
-                return await self._writer.write(self._recorder.record, handle.id, reports)
-            except (StoreError, Unavailable) as error:
-                if not complained:
-                    log.error("reports of worker %d can't be written yet: %s", handle.id, error)
-                complained = True
-                await self._clock.pause(0.5)
-
-    def _settle(self, handle: WorkerHandle, reports: list[Any]) -> None:
-        ended = [each for each in reports if isinstance(each, Outcome)]
-        for outcome in ended:
-            if outcome.kind in ("stopped", "resumed"):
-                handle.asked.pop(outcome.fence, None)
-            else:
-                handle.forget(outcome.fence)
-        if ended:
-            self._on_change()
-
-    def _beat(self, handle: WorkerHandle, beat: Beat) -> None:
-        handle.cpu_at_beat = identity.cpu_seconds(handle.identity.pid) or beat.cpu
-        handle.lease_until = self._clock.boot() + self._config.engine.lease
-        handle.suspect = False
-
-    async def _publish(self, handle: WorkerHandle, manifest: Manifest) -> None:
-        handle.types = {info.name: info for info in manifest.types}
-        self._policies.publish(manifest.types)
-        await self._writer.write(self._record_manifest, handle.id, manifest)
-        handle.ready = True
-        self.published.set()
-        self._on_change()
-
-    def _record_manifest(self, tx: Transaction, worker_id: int, manifest: Manifest) -> None:
-        settings = [(info.name, stored(info)) for info in manifest.types]
-        changed = processes.publish_types(tx, settings)
-        processes.set_worker(tx, worker_id, "READY")
-        tx.event(
-            "WORKER_READY",
-            actor=ENGINE,
-            worker_id=worker_id,
-            reason="manifest",
-            message=f"{len(manifest.types)} types",
-            payload={"changed": changed} if changed else None,
-        )
-        for problem in manifest.problems if changed or manifest.problems else ():
-            tx.event(
-                "WORKER_PROBLEM",
-                actor=ENGINE,
-                worker_id=worker_id,
-                level="error",
-                reason="handlers",
-                message=problem,
-            )
-            log.error("handlers: %s", tx.redactor.text(problem))
-
-    # ---- sending -------------------------------------------------------------------------------------------------
-
-    def rooms(self) -> tuple[WorkerRoom, ...]:
-        """The workers that take tasks."""
-        return tuple(handle.room() for handle in self._workers.values() if handle.ready)
-
-    def dispatch(self, worker_id: int, runs: list[Run], suspects: set[int]) -> None:
-        """Send claimed attempts. If the link has gone meanwhile, the worker's end is handled as for any other."""
-        handle = self._workers.get(worker_id)
-        if handle is None:
-            return
-        for run in runs:
-            handle.running[run.fence] = run.task_id
-            if run.task_id in suspects:
-                handle.alone.add(run.fence)
-        handle.send(*runs)
-
-    def pass_on(self, wishes: list[dict[str, Any]]) -> None:
-        """Tell workers what people want of running attempts, once each; a withdrawn pause is told as well."""
-        open_wishes = {wish["fence"]: wish for wish in wishes}
-        for handle in self._workers.values():
-            for fence, task_id in handle.running.items():
-                wish = open_wishes.get(fence)
-                wanted = wish["wanted"] if wish else None
-                if wanted is None and handle.asked.get(fence) == "pause":
-                    wanted = "resume"
-                if wanted is not None and handle.asked.get(fence) != wanted:
-                    handle.asked[fence] = wanted
-                    handle.send(Ask(task_id, fence, wanted, self._config.engine.cancel_grace))
-
-    @property
-    def running(self) -> int:
-        """How many attempts are with workers."""
-        return sum(len(handle.running) for handle in self._workers.values())
-
-    @property
-    def types(self) -> set[str]:
-        """The types that ready workers can run."""
-        return {name for handle in self._workers.values() if handle.ready for name in handle.types}
-
-    async def validate(self, type_name: str, payload: str) -> str:
-        """Ask a ready worker whether a payload fits a type. Returns the problem, or ""."""
-        async with asyncio.timeout(self._config.engine.start_timeout):
-            await self.published.wait()
-        handle = next(
-            (each for each in self._workers.values() if each.ready and type_name in each.types), None
-        )
-        if handle is None:
-            known = ", ".join(sorted(self.types - {"shell"})) or "none"
-            return f"no handler for type {type_name!r} (known types: {known})"
-        self._requests += 1
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._validations[self._requests] = future
-        handle.send(Validate(self._requests, type_name, payload))
-        try:
-            async with asyncio.timeout(10):
-                return await future
-        except TimeoutError:
-            raise Unavailable(
-                "no worker answered in time whether the payload is valid", remedy="try again"
-            ) from None
-
-    def _validated(self, answer: Validated) -> None:
-        future = self._validations.pop(answer.req, None)
-        if future is not None and not future.done():
-            future.set_result(answer.problem)
-
     # ---- watching ------------------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
@@ -361,7 +149,7 @@ class Warden:
         now, every = self._clock.monotonic(), self._config.engine.heartbeat / 3
         away = self._last_tick is not None and gap(now - self._last_tick, every)
         self._last_tick = now
-        for handle in list(self._workers.values()):
+        for handle in self._workforce:
             if away:
                 handle.last_beat = now
                 handle.lease_until = self._clock.boot() + self._config.engine.lease
@@ -423,7 +211,12 @@ class Warden:
         asyncio.get_running_loop().remove_reader(handle.pidfd)
         task = asyncio.get_running_loop().create_task(self._after_death(handle))
         self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
+        task.add_done_callback(self._chore_done)
+
+    def _chore_done(self, task: asyncio.Task[None]) -> None:
+        self._chores.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("after the death of a worker: %s: %s", type(error).__name__, error, exc_info=error)
 
     async def _after_death(self, handle: WorkerHandle) -> None:
         """Hear its last words, end what it left running, have its tasks taken over, start a new one."""
@@ -445,9 +238,8 @@ class Warden:
         await self._write(self._bury, handle, code, held, started)
         crash_at("after_takeover")
         handle.journal.unlink(missing_ok=True)
-        del self._workers[handle.id]
-        if not self._workers:
-            self._empty.set()
+        self._reception.forget(handle.incarnation)
+        self._workforce.remove(handle)
         self._on_change()
         if not self._stopping:
             await self._replace(handle)
@@ -487,40 +279,40 @@ class Warden:
         quick = self._clock.monotonic() - handle.started < QUICK
         self._quick_deaths = self._quick_deaths + 1 if quick else 0
         await self._clock.pause(restart_delay(max(0, self._quick_deaths - 1)))
-        if not self._stopping:
-            await self._start_one()
+        while not self._stopping:
+            try:
+                return await self._start_one()
+            except (OSError, TaskdeckError) as error:
+                log.error("a worker can't be started: %s", error)
+                await self._clock.pause(restart_delay(5))
+
+    async def give_back(self, task_ids: list[int], worker_id: int) -> None:
+        """These were claimed for a worker that went away before they could be sent: they are free (never started)."""
+
+        def unit(tx: Transaction) -> None:
+            held = [row for row in tasks.of_worker(tx, worker_id) if row["id"] in task_ids]
+            cause = f"worker {worker_id} went away"
+            take_all(tx, held, cause, set(), self._policies, self._config.engine.max_losses)
+
+        await self._write(unit)
 
     # ---- stopping ------------------------------------------------------------------------------------------------
 
     async def stop(self, grace: float) -> None:
-        """Drain: ask every attempt to reach its next checkpoint, end what is left after `grace` seconds, see workers end."""
+        """Drain: attempts have `grace` seconds to reach their next checkpoint; then what is left is ended, workers too."""
         self._stopping = True
-        for handle in self._workers.values():
-            for fence, task_id in handle.running.items():
-                handle.send(Ask(task_id, fence, "drain", grace))
-            handle.send(Farewell(now=False))
-        if not await self._all_gone(grace + 1.0):
-            for handle in list(self._workers.values()):
+        self._workforce.drain(grace)
+        if not await self._workforce.all_gone(grace + 1.0):
+            for handle in self._workforce:
                 log.warning("worker %d did not end in time and is killed", handle.id)
                 identity.kill(handle.identity, signal.SIGKILL)
-            await self._all_gone(None)
+            await self._workforce.all_gone(None)
         if self._chores:
             await asyncio.gather(*self._chores, return_exceptions=True)
 
     def hurry(self) -> None:
         """No more time: end all attempts now."""
-        for handle in self._workers.values():
-            for fence, task_id in handle.running.items():
-                handle.send(Ask(task_id, fence, "drain", 0.0))
-            handle.send(Farewell(now=True))
-
-    async def _all_gone(self, seconds: float | None) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._empty.wait()
-        except TimeoutError:
-            return False
-        return True
+        self._workforce.drain(0.0, now=True)
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,9 +1,14 @@
-"""One worker process as the engine sees it: who it is, what it runs, when it last gave a sign."""
+"""The workers of one engine as it sees them in memory: who they are, what they run, when they last gave a sign.
+
+The truth of what they hold is in the database; this is what the loop needs to choose, to send and to watch. Starting and
+burying them is the warden's, listening to them the reception's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +16,12 @@ from typing import Any
 from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
 from ..rules.selection import WorkerRoom
-from .messages import TypeInfo, encode
+from .messages import Ask, Farewell, Run, TypeInfo, encode
 
 
 @dataclass
 class WorkerHandle:
-    """In-memory view; the truth of what it holds is in the database. Times: monotonic seconds."""
+    """One worker process. Times: monotonic seconds."""
 
     id: int
     incarnation: str
@@ -62,3 +67,85 @@ class WorkerHandle:
         self.running.pop(fence, None)
         self.asked.pop(fence, None)
         self.alone.discard(fence)
+
+
+class Workforce:
+    """All live workers, by id."""
+
+    def __init__(self) -> None:
+        self._workers: dict[int, WorkerHandle] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.published = asyncio.Event()
+        """Set once a worker has said what it can run."""
+
+    def __iter__(self) -> Iterator[WorkerHandle]:
+        return iter(list(self._workers.values()))
+
+    def add(self, handle: WorkerHandle) -> None:
+        """A worker was started."""
+        self._workers[handle.id] = handle
+        self._empty.clear()
+
+    def remove(self, handle: WorkerHandle) -> None:
+        """A worker is gone and settled."""
+        self._workers.pop(handle.id, None)
+        if not self._workers:
+            self._empty.set()
+
+    async def all_gone(self, seconds: float | None) -> bool:
+        """Wait until there is none left, `seconds` at most. Returns whether there is none."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def rooms(self) -> tuple[WorkerRoom, ...]:
+        """The workers that take tasks."""
+        return tuple(handle.room() for handle in self if handle.ready)
+
+    @property
+    def running(self) -> int:
+        """How many attempts are with workers."""
+        return sum(len(handle.running) for handle in self)
+
+    @property
+    def types(self) -> set[str]:
+        """The types that ready workers can run."""
+        return {name for handle in self if handle.ready for name in handle.types}
+
+    def able(self, type_name: str) -> WorkerHandle | None:
+        """A ready worker that knows this type."""
+        return next((handle for handle in self if handle.ready and type_name in handle.types), None)
+
+    def dispatch(self, worker_id: int, runs: list[Run], suspects: set[int]) -> list[Run]:
+        """Send claimed attempts. Returns those that could not be sent, since the worker went away meanwhile."""
+        handle = self._workers.get(worker_id)
+        if handle is None or not handle.ready or not handle.send(*runs):
+            return runs
+        for run in runs:
+            handle.running[run.fence] = run.task_id
+            if run.task_id in suspects:
+                handle.alone.add(run.fence)
+        return []
+
+    def pass_on(self, wishes: list[dict[str, Any]], grace: float) -> None:
+        """Tell workers what people want of running attempts, once each; a withdrawn pause is told as well."""
+        wanted_of = {wish["fence"]: wish["wanted"] for wish in wishes}
+        for handle in self:
+            for fence, task_id in handle.running.items():
+                wanted = wanted_of.get(fence)
+                if wanted is None and handle.asked.get(fence) == "pause":
+                    wanted = "resume"
+                if wanted is not None and handle.asked.get(fence) != wanted:
+                    handle.asked[fence] = wanted
+                    handle.send(Ask(task_id, fence, wanted, grace))
+
+    def drain(self, grace: float, *, now: bool = False) -> None:
+        """Ask every attempt to reach its next checkpoint within `grace` seconds, and every worker to end after that."""
+        for handle in self:
+            for fence, task_id in handle.running.items():
+                handle.send(Ask(task_id, fence, "drain", grace))
+            handle.send(Farewell(now))

@@ -1,6 +1,7 @@
 """The peewee models: what the tables hold. The DDL stands in `migrations/`; a test holds both equal.
 
-Models are never bound to a database: run `query.execute(tx.db)` or `query.execute(reader)` (a bound context broke writes of other threads in a trial).
+Models are never bound to a database: run `query.execute(tx.db)` or `query.execute(reader)`, since a bound context broke
+writes of other threads in a trial.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ def transition(
 ) -> None:
     """Change the state of `task` (its row as the caller saw it: id, state, fence), with the event, in this transaction.
 
-    `columns` are further columns to set; `ours` says that `message` and `payload` hold no outside text. Raises `IllegalTransition` when the table has no such change, `StaleLease` when
-    the row has moved on since the caller saw it.
+    `columns` are further columns to set; `ours` says that `message` and `payload` hold no outside text. Raises
+    `IllegalTransition` when the table has no such change, `StaleLease` when the row has moved on since the caller saw it.
     """
     task_id, state, fence = task["id"], task["state"], task["fence"]
     check(task_id, state, to, reason, actor)

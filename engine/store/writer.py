@@ -34,7 +34,7 @@ Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Writer:
-    """Runs units of work on the write connection in a thread of its own; `await write(unit, …)` is durable when it returns."""
+    """Runs units of work on the write connection in a thread of its own; what `write` answers is durable."""
 
     def __init__(
         self, database: SqliteDatabase, path: Path, *, clock: Clock, boot_id: str, redactor: Redacts
