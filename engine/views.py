@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -345,9 +345,7 @@ class View:
 
     def types(self) -> dict[str, TypeInfo]:
         """The handler types as the last worker published them: by name."""
-        return {
-            row["name"]: from_stored(row["settings"]) for row in self._reader.types()
-        }
+        return {row["name"]: from_stored(row["settings"]) for row in self._reader.types()}
 
     def checkpoints(self, task_id: int) -> list[dict[str, Any]]:
         """The kept checkpoints of a task, newest first, their `data` decoded."""
@@ -374,10 +372,18 @@ class View:
 
         return read_log(log.path, tail=tail)
 
-    def follow_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
-        """The output as it grows, until the attempt has ended."""
+    def follow_log(
+        self, log: LogView, *, tail: int | None = None, each_look: Callable[[], object] = bool
+    ) -> Iterator[bytes]:
+        """The output as it grows, until the attempt has ended; `each_look` is called before each look for more."""
+        from .edge.logs import follow_log
 
-        yield from self.read_log(log, tail=tail)
+        def ended() -> bool:
+            each_look()
+            rows = self._reader.attempts(log.task_id)
+            return all(row["ended_at"] for row in rows if row["number"] == log.attempt)
+
+        return follow_log(log.path, ended, self._clock, tail=tail)
 
     def anchors(self) -> list[AnchorView]:
         """The heads of the chain noted outside the database, oldest first."""
@@ -404,7 +410,10 @@ class View:
         )
 
     def wait_for_change(self, seconds: float) -> bool:
-        """Wait until anyone changes the database, at most `seconds`. Returns whether someone did."""
+        """Wait until anyone changes the database, at most `seconds`. Returns whether someone did.
+
+        Looks four times a second.
+        """
         deadline = self._clock.monotonic() + seconds
         seen = self._reader.version()
         while self._clock.monotonic() < deadline:

@@ -26,7 +26,10 @@ STABLE_TASK = (
 )
 STABLE_ATTEMPT = "attempt worker fence started_at ended_at outcome reason error log_path resources route"
 STABLE_WORKER = "id incarnation pid host code_version state started_at last_heartbeat attempts rss"
-STABLE_EVENT = "event_id task_id resource_id route_id worker_id event_type level reason actor message payload_json created_at hash"
+STABLE_EVENT = (
+    "event_id task_id resource_id route_id worker_id event_type level reason actor message payload_json created_at"
+    " hash"
+)
 
 
 @pytest.fixture

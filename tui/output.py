@@ -78,6 +78,20 @@ def flush() -> None:
             sys.stdout.flush()
 
 
+def check_reader() -> None:
+    """Raise `BrokenPipeError` when nobody reads any more, although nothing is written (`log -f | grep -m1 x`)."""
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        gone = [events for _, events in poll.poll(0) if events & (select.POLLERR | select.POLLNVAL)]
+    except (OSError, ValueError, AttributeError):  # no real stream
+        return
+    if gone:
+        raise BrokenPipeError
+
+
 def raw(data: bytes) -> None:
     """Write bytes to standard output as they are, behind what was written before."""
     if sys.stdout is None:

@@ -1,7 +1,8 @@
-"""Calling the command line as a person or script would: in a process of its own, with and without a terminal."""
+"""Calling the command line as a person or script would: in this process, in one of its own, on a terminal."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -10,6 +11,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from taskdeck.tui.cli import main
 
 PROGRAM = [sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())"]
 
@@ -42,20 +47,39 @@ class Calls:
         self.environment = {**os.environ, "TASKDECK_DB": str(self.db), "TERM": "xterm", "TZ": "UTC"}
         self.environment.pop("COLUMNS", None)
 
-    def __call__(self, *words: str, stdin: str = "", code: int | None = 0, **more: str) -> Ended:
+    def __call__(self, *words: str, stdin: str = "", code: int | None = 0) -> Ended:
+        """A call inside this process (twenty times faster): same directory, variables and streams as `process`."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            for name in [name for name in os.environ if name not in self.environment]:
+                patch.delenv(name)
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            out, err = _stream(), _stream()
+            patch.setattr(sys, "stdin", _stream(stdin.encode("utf-8", "surrogateescape")))
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            ended = main(list(words))
+        return self._checked(ended, _bytes(out), _bytes(err), code)
+
+    def process(self, *words: str, code: int | None = 0, **more: str) -> Ended:
+        """A call in a process of its own, with further variables."""
         done = subprocess.run(
             [*PROGRAM, *words],
-            input=stdin.encode("utf-8", "surrogateescape"),
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             cwd=self.folder,
             env={**self.environment, **more},
             timeout=30,
             check=False,
         )
-        ended = Ended(done.returncode, done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode())
-        assert "Traceback" not in ended.err
-        assert code is None or ended.code == code, ended
-        return ended
+        return self._checked(done.returncode, done.stdout, done.stderr, code)
+
+    def _checked(self, ended: int, out: bytes, err: bytes, code: int | None) -> Ended:
+        found = Ended(ended, out.decode("utf-8", "surrogateescape"), err.decode())
+        assert "Traceback" not in found.err
+        assert code is None or found.code == code, found
+        return found
 
     def on_terminal(self, *words: str, answer: str = "", **more: str) -> Ended:
         """The same with a terminal of 24 lines and 80 columns on all three streams."""
@@ -83,3 +107,14 @@ class Calls:
         text = shown.decode().replace("\r\n", "\n")
         assert "Traceback" not in text
         return Ended(process.wait(timeout=30), text, text)
+
+
+def _stream(data: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+
+
+def _bytes(stream: io.TextIOWrapper) -> bytes:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue()

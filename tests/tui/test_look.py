@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from taskdeck.tui import format as look
 from tests.faults import fault
 from tests.seeded import Seed
-from tests.tui.calls import Calls
+from tests.tui.calls import PROGRAM, Calls
 
 HOSTILE = "\x1b[2J\x1b]52;c;QUFB\x07evil\u202e\x9b31m\r\n\x00"
 SECRET = "Hunter2-Hunter2-Hunter2"
@@ -89,9 +90,9 @@ def test_json_is_utf8_in_any_locale_and_tables_survive_ascii(taskdeck: Calls, se
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"PYTHONIOENCODING": "ascii"},
     ):
-        found = taskdeck("show", str(made["waiting"]), "--json", **more).lines[0]
+        found = taskdeck.process("show", str(made["waiting"]), "--json", **more).lines[0]
         assert found["key"] == "任务/1"
-        assert "failed" in taskdeck("list", **more).out
+        assert "failed" in taskdeck.process("list", **more).out
 
 
 def test_show_prints_everything_about_one_task(taskdeck: Calls, seed: Seed) -> None:
@@ -178,6 +179,40 @@ def test_any_bytes_pass_a_pipe_unchanged(taskdeck: Calls, seed: Seed) -> None:
     data = bytes(range(256)) * 4
     task = str(with_log(taskdeck, seed, data))
     assert taskdeck("log", task).out.encode("utf-8", "surrogateescape") == data
+
+
+@fault("TF270")
+def test_a_followed_log_shows_what_is_added_and_ends_with_the_attempt_or_its_reader(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task = str(with_log(taskdeck, seed, b"one\n"))
+    log = taskdeck.folder / "1.log"
+
+    def started() -> subprocess.Popen[bytes]:
+        words = [*PROGRAM, "log", task, "--follow"]
+        return subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=taskdeck.environment
+        )
+
+    with started() as first, started() as second:
+        assert first.stdout
+        assert second.stdout
+        assert second.stderr
+        assert (first.stdout.readline(), second.stdout.readline()) == (b"one\n", b"one\n")
+        second.stdout.close()
+        assert second.wait(20) == 141
+        assert second.stderr.read() == b""
+        with log.open("ab") as file:
+            file.write(b"two\nthree")
+        assert first.stdout.readline() == b"two\n"
+        seed.sql("UPDATE attempt SET ended_at = '2026-11-29T12:00:01.000000Z'")
+        assert first.stdout.read() == b"three"
+        assert first.wait(20) == 0
+
+
+def test_the_last_lines_of_a_log_can_be_asked_for(taskdeck: Calls, seed: Seed) -> None:
+    task = str(with_log(taskdeck, seed, b"one\ntwo\nthree\n"))
+    assert taskdeck("log", task, "--tail", "2").out == "two\nthree\n"
 
 
 def test_a_log_that_is_not_there_is_said_in_a_line(taskdeck: Calls, seed: Seed) -> None:

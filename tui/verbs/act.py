@@ -75,7 +75,7 @@ def retry(
     again: Annotated[bool, typer.Option("--again", help="Of a task that succeeded, make a new one.")] = False,
 ) -> int:
     """Run failed, dead, cancelled or reviewed tasks again."""
-    return _act(ctx.obj, "retry", words, everything, yes, **({"run_again": True} if again else {}))
+    return _act(ctx.obj, "retry", words, everything, yes, **({"again": True} if again else {}))
 
 
 def discard(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:

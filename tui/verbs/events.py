@@ -38,7 +38,8 @@ def events(
         after = found[-1].event_id if found else 0
         while follow:
             output.flush()
-            view.wait_for_change(60)
+            view.wait_for_change(1)
+            output.check_reader()
             found = view.events(wanted, after=after, limit=0)
             _print(found, line)
             after = found[-1].event_id if found else after

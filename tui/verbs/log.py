@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ def log(
     plain = raw or not output.on_terminal()
     with views.open_view(line.config) as view:
         found = view.log(targets.one(view, target), attempt)
-        chunks = view.follow_log(found, tail=tail) if follow else view.read_log(found, tail=tail)
+        chunks = _followed(view, found, tail) if follow else view.read_log(found, tail=tail)
         for data in Masked(view.mask if plain else lambda text: view.mask(_shown(text))).all(chunks):
             output.raw(data)
             output.flush()
@@ -45,3 +46,8 @@ def log(
 def _shown(text: str) -> str:
     """Text for a terminal; a line that was overwritten by `\\r` becomes a line of its own."""
     return views.clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _followed(view: views.View, found: views.LogView, tail: int | None) -> Iterator[bytes]:
+    # `check_reader` is asked at every look for more, so that `log -f | grep -m1 x` ends with its reader.
+    return view.follow_log(found, tail=tail, each_look=output.check_reader)

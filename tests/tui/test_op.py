@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tui.calls import Calls
+
+
+@pytest.fixture
+def engine(taskdeck: Calls) -> Iterator[list[dict]]:
+    """The other end of TASKDECK_FD: remembers what is asked and answers as the engine does."""
+    ours, theirs = socket.socketpair()
+    asked: list[dict] = []
+
+    def serve() -> None:
+        with ours, ours.makefile("rwb") as file:
+            for line in file:
+                said = json.loads(line)
+                asked.append(said)
+                answer = (
+                    {"state": "done"} if said.get("done") else {"state": "new", "result": None, "age": 0.0}
+                )
+                if said["operation"] == "refused":
+                    answer = {"error": "the operation was not recorded"}
+                file.write(json.dumps(answer).encode() + b"\n")
+                file.flush()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    taskdeck.environment["TASKDECK_FD"] = str(theirs.fileno())
+    yield asked
+    theirs.close()
+    thread.join()
+
+
+def test_a_script_begins_and_ends_an_operation(taskdeck: Calls, engine: list[dict]) -> None:
+    assert taskdeck("op", "begin", "upload:42").out == "new\n"
+    assert taskdeck("op", "done", "upload:42", '{"id": 7}').out == "done\n"
+    assert taskdeck("op", "begin", "x", "--json").lines == [{"state": "new", "result": None, "age": 0.0}]
+    assert engine[:2] == [
+        {"operation": "upload:42"},
+        {"operation": "upload:42", "done": True, "result": {"id": 7}},
+    ]
+
+
+def test_a_refusal_is_told(taskdeck: Calls, engine: list[dict]) -> None:
+    assert "not recorded" in taskdeck("op", "begin", "refused", code=1).err
+    taskdeck("op", "done", "x", "no json", code=2)
