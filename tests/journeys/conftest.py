@@ -1,0 +1,23 @@
+"""Journeys: real processes from end to end. After every one, nothing is left running and the audit replays to the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.decks import Deck
+
+JOBS = Path(__file__).parent / "jobs.py"
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[Deck]:
+    """A taskdeck of this test's own, with the handlers of `jobs.py`."""
+    deck = Deck(tmp_path, JOBS)
+    try:
+        yield deck
+        deck.stop()
+    finally:
+        deck.clean_up()

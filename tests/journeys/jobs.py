@@ -1,0 +1,50 @@
+"""The handlers of the journeys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+
+from taskdeck.engine import Context, task
+
+
+class Note(msgspec.Struct):
+    """Where to write a line."""
+
+    file: str
+    pause: float = 0.0
+
+
+class Walk(msgspec.Struct):
+    """How far to count, writing each number."""
+
+    file: str
+    to: int = 20
+    pause: float = 0.05
+
+
+@task("note")
+async def note(ctx: Context, wish: Note) -> int:
+    """Write one line: which task, by which process."""
+    append(wish.file, f"{ctx.task_id} {os.getpid()}")
+    await asyncio.sleep(wish.pause)
+    return os.getpid()
+
+
+@task("walk")
+async def walk(ctx: Context, way: Walk) -> dict[str, int]:
+    """Count with a checkpoint after each number."""
+    for number in range(ctx.checkpoint.get("done", 0) + 1, way.to + 1):
+        append(way.file, f"{number} {os.getpid()} {ctx.attempt}")
+        await ctx.save(done=number)
+        await asyncio.sleep(way.pause)
+    return {"done": way.to}
+
+
+def append(file: str, line: str) -> None:
+    """One write, so that lines of many processes never mix."""
+    with Path(file).open("a", encoding="utf-8") as out:
+        out.write(line + "\n")

@@ -1,0 +1,186 @@
+"""A person's word over the command line: pause, resume, cancel, retry, stop, for what waits and what runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import datetime
+from pathlib import Path
+
+from tests.faults import fault
+from tests.journeys.decks import TASKDECK, Deck, kill, process_state, until
+
+
+def lines(path: Path) -> list[list[int]]:
+    """Lines of numbers."""
+    return [list(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def seconds_between(earlier: dict, later: dict) -> float:
+    """Between two events."""
+    return (
+        datetime.fromisoformat(later["created_at"]) - datetime.fromisoformat(earlier["created_at"])
+    ).total_seconds()
+
+
+@fault("TF224", "TF225")
+def test_cancel_reaches_every_kind_of_running_command(deck: Deck) -> None:
+    deck.start()
+    meek = deck.add("--", "sleep", "600")
+    deaf = deck.add("--", "sh", "-c", "trap '' TERM; sleep 600 & wait; sleep 600")
+    tells = deck.add("--", "sh", "-c", "trap 'exit 143' TERM; sleep 600 & wait")
+    flees = deck.add("--", "sh", "-c", "setsid sleep 600 & sleep 600")
+    pids = {task_id: deck.until_command(task_id) for task_id in (meek, deaf, tells, flees)}
+    until(lambda: all(len(deck.commands(each)) >= 2 for each in (deaf, tells, flees)), "their children run")
+    deck.ok("cancel", f"{meek}-{flees}")
+    for task_id, pid in pids.items():
+        deck.until_state(task_id, "CANCELLED")
+        assert deck.moves(task_id) == ["RUNNING (dispatched)", "CANCELLED (user_cancel)"]
+        assert not deck.commands(task_id)
+        assert not process_state(pid)
+        asked, ended = deck.events(task_id, "OPERATOR_REQUEST")[0], deck.events(task_id, "TASK_FINISHED")[0]
+        assert seconds_between(asked, ended) < (8 if task_id == deaf else 2)
+        assert ended["actor"].startswith("cli:")
+    assert deck.attempts(tells)[0]["exit_code"] == 143
+    assert deck.attempts(deaf)[0]["exit_code"] == -9
+    assert not deck.events(None, "RETRY_SCHEDULED", "ALERT_RAISED")
+
+
+def test_a_running_command_is_stopped_where_it_stands_and_goes_on(deck: Deck) -> None:
+    deck.start()
+    out = deck.home / "out"
+    task_id = deck.add("--", "sh", "-c", f"read line < {deck.home}/gate; echo $line > {out}")
+    subprocess.run(["mkfifo", str(deck.home / "gate")], check=True)
+    pid = deck.until_command(task_id)
+    deck.ok("pause", task_id)
+    deck.until_state(task_id, "PAUSED")
+    assert process_state(pid) == "T"
+    assert deck.rows("SELECT worker_id FROM task")[0]["worker_id"]  # it keeps what it holds
+    deck.ok("resume", task_id)
+    deck.until_state(task_id, "RUNNING")
+    until(lambda: process_state(pid) == "S", "it goes on")
+    (deck.home / "gate").write_text("open\n")
+    deck.until_state(task_id, "SUCCESS")
+    assert out.read_text() == "open\n"
+    assert deck.moves(task_id) == [
+        "RUNNING (dispatched)",
+        "PAUSED (user_pause)",
+        "RUNNING (resumed)",
+        "SUCCESS (done)",
+    ]
+
+
+def test_what_happens_to_suspended_commands_is_recorded(deck: Deck) -> None:
+    deck.start()
+    cancelled, killed, lost = (deck.add("--retries", "0", "--", "sleep", "600") for _ in "123")
+    pids = {task_id: deck.until_command(task_id) for task_id in (cancelled, killed, lost)}
+    deck.ok("pause", f"{cancelled}-{lost}")
+    for task_id in pids:
+        deck.until_state(task_id, "PAUSED")
+    deck.ok("cancel", cancelled)
+    deck.until_state(cancelled, "CANCELLED")
+    kill(pids[killed])  # an outcome that arrives meanwhile is resume + finish in one transaction
+    deck.until_state(killed, "NEEDS_REVIEW")
+    assert deck.moves(killed)[-2:] == ["RUNNING (resumed)", "NEEDS_REVIEW (retries_exhausted)"]
+    kill(deck.worker_of(lost))  # its attempt ends and the task stays as the person left it
+    until(lambda: deck.attempts(lost)[0]["ended_at"], f"the lost attempt is closed\n{deck.told()}")
+    assert deck.state(lost) == "PAUSED"
+    assert not deck.commands(lost)
+    deck.ok("resume", lost)
+    deck.until_command(lost)
+    assert len(deck.attempts(lost)) == 2
+    deck.ok("cancel", lost)
+    deck.until_state(lost, "CANCELLED")
+
+
+def test_a_handler_pauses_at_a_checkpoint_and_goes_on_from_there(deck: Deck) -> None:
+    deck.start()
+    out = deck.home / "out"
+    task_id = deck.add("walk", json.dumps({"file": str(out), "to": 1000}))
+    until(lambda: len(lines(out)) > 3, "it walks")
+    deck.ok("pause", task_id)
+    deck.until_state(task_id, "PAUSED")
+    walked = len(lines(out))
+    assert deck.rows("SELECT worker_id FROM task")[0]["worker_id"] is None  # it holds nothing
+    deck.ok("resume", task_id)
+    until(lambda: len(lines(out)) > walked + 3, "it walks on")
+    deck.ok("cancel", task_id)
+    deck.until_state(task_id, "CANCELLED")
+    numbers = [number for number, _, _ in lines(out)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert {attempt for _, _, attempt in lines(out)} == {1, 2}
+
+
+def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
+    run = deck.start()
+    out = deck.home / "out"
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 60}))
+    sleeper = deck.add("--", "sh", "-c", "trap 'exit 3' TERM; sleep 600 & wait")
+    until(lambda: len(lines(out)) > 3, "it walks")
+    deck.until_command(sleeper)
+    deck.ok("stop")
+    assert deck.finish(run) == 0
+    assert deck.states() == ["PENDING", "PENDING"]
+    assert deck.moves(walk)[-1] == deck.moves(sleeper)[-1] == "PENDING (drained)"
+    assert not deck.processes()
+    walked = len(lines(out))
+    assert json.loads(deck.rows("SELECT data FROM checkpoint ORDER BY seq DESC LIMIT 1")[0]["data"]) == {
+        "done": walked
+    }
+
+    deck.ok("cancel", sleeper)
+    assert deck.finish(deck.start("--until-idle")) == 0
+    assert [number for number, _, _ in lines(out)] == list(range(1, 61))
+    assert f"resumes at checkpoint {walked}" in deck.events(walk, "TASK_STATE")[-2]["message"]
+    task = deck.show(walk)
+    assert (task["retry_count"], task["attempt"]) == (0, 2)  # a drained attempt spends no retry
+
+
+@fault("TF007")
+def test_retry_pressed_five_times_starts_it_once(deck: Deck) -> None:
+    out = deck.home / "out"
+    script = f"[ -e {out}.second ] || {{ touch {out}.second; exit 64; }}; echo start >> {out}; exec sleep 600"
+    task_id = deck.add("--", "sh", "-c", script)
+    assert deck.finish(deck.start("--until-idle")) == 1
+    deck.start()
+    deck.until_ready()
+    presses = [
+        subprocess.Popen([TASKDECK, "retry", str(task_id)], env=deck.env, stderr=subprocess.PIPE)
+        for _ in range(5)
+    ]
+    codes = [press.communicate(timeout=30) and press.returncode for press in presses]
+    assert set(codes) <= {0, 4}
+    assert 0 in codes
+    until(lambda: lines_of(out), "it runs")
+    assert deck.state(task_id) == "RUNNING"
+    assert len(deck.commands(task_id)) == 1
+    deck.ok("cancel", task_id)
+    deck.until_state(task_id, "CANCELLED")
+    assert lines_of(out) == ["start"]
+    assert len(deck.attempts(task_id)) == 2
+    assert deck.moves(task_id).count("PENDING (user_retry)") == 1
+
+
+@fault("TF038")
+def test_cancel_at_the_moment_of_completion_releases_a_slot_once(deck: Deck) -> None:
+    commands = [{"command": {"argv": ["sleep", "0.05"]}} for _ in range(30)]
+    jsonl = deck.home / "tasks.jsonl"
+    jsonl.write_text("\n".join(map(json.dumps, commands)))
+    deck.ok("add", "-f", jsonl)
+    run = deck.start("--until-idle", TASKDECK_SHELL__CONCURRENCY="2")
+    while run.poll() is None:
+        deck.cli("cancel", "state:running")
+    assert run.returncode in (0, 1)
+    assert set(deck.states()) <= {"SUCCESS", "CANCELLED"}
+    moments = [(each["dispatched_at"], 1) for each in deck.rows("SELECT * FROM attempt")]
+    moments += [(each["ended_at"], -1) for each in deck.rows("SELECT * FROM attempt")]
+    running = 0
+    for _, change in sorted(moments):
+        running += change
+        assert 0 <= running <= 2
+    assert len(deck.rows("SELECT * FROM attempt")) <= 30
+
+
+def lines_of(path: Path) -> list[str]:
+    """Lines of a file that may not be there yet."""
+    return path.read_text().splitlines() if path.exists() else []

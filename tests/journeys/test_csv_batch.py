@@ -1,0 +1,72 @@
+"""The shipped CSV batch under fire: the site's own ledger holds every row exactly once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.faults import fault
+from tests.journeys.decks import CONFIG, Deck, examples, kill, until
+
+ROWS_BETWEEN_KILLS = 12
+CHECKPOINT_EVERY = 5  # fewer, so that each loss is behind durable progress
+
+
+def ledger_rows(ledger: Path) -> list[dict[str, str]]:
+    """What the site accepted, in order."""
+    return [json.loads(line)["row"] for line in ledger.read_text(encoding="utf-8").splitlines()]
+
+
+@fault("TF252")
+def test_three_engines_and_five_workers_die_and_every_row_arrives_once(deck: Deck) -> None:
+    batch = deck.home / "csv_batch"
+    shutil.copytree(examples("csv_batch"), batch)
+    deck.configure(CONFIG.format(handlers=json.dumps(str(batch / "tasks.py"))))
+    ledger, port = deck.home / "ledger.jsonl", deck.home / "port"
+    deck.helper(sys.executable, batch / "site.py", "--port", "0", "--ledger", ledger, "--port-file", port)
+    until(port.exists, "the site listens")
+    payload = {
+        "file": "orders.csv",
+        "url": f"http://127.0.0.1:{port.read_text()}/rows",
+        "every": CHECKPOINT_EVERY,
+    }
+    task_id = deck.add("post_rows", json.dumps(payload))
+
+    # The first worker dies by a fault point, after the site has written a row and before that is recorded.
+    once = deck.home / "once"
+    run = deck.start(
+        "--until-idle", TASKDECK_CRASH_AT="before_operation_end:12", TASKDECK_CRASH_ONCE=str(once)
+    )
+    until(once.exists, f"the fault point\n{deck.told()}")
+    victims: dict[str, list[int]] = {"engine": [], "worker": []}
+    for what in ("worker", "engine", "worker", "engine", "worker", "engine", "worker"):
+        goal = len(ledger_rows(ledger)) + ROWS_BETWEEN_KILLS
+        until(lambda goal=goal: len(ledger_rows(ledger)) >= goal, f"{goal} rows\n{deck.told()}")
+        victim = until(
+            lambda what=what: deck.engine_pid if what == "engine" else deck.worker_of(task_id), what
+        )
+        victims[what].append(victim)
+        kill(victim)
+    assert deck.finish(run) == 0, deck.told()
+
+    with (batch / "orders.csv").open(encoding="utf-8", newline="") as file:
+        orders = list(csv.DictReader(file))
+    assert Counter(row["order_id"] for row in ledger_rows(ledger)) == {row["order_id"]: 1 for row in orders}
+    assert sorted(ledger_rows(ledger), key=lambda row: row["order_id"]) == orders
+    assert deck.show(task_id)["result"] == {"rows": 200}
+
+    died = {each["payload"]["pid"] for each in deck.events(None, "WORKER_LOST")}
+    by_fault_point = died - {
+        row["pid"] for row in deck.rows("SELECT pid FROM worker WHERE end_reason NOT LIKE 'killed by%'")
+    }
+    assert len({*victims["worker"], *by_fault_point}) >= 5
+    assert len(set(victims["engine"])) == 3
+    assert {each["payload"]["pid"] for each in deck.events(None, "ENGINE_LOST")} == set(victims["engine"])
+    doubts = deck.events(task_id, "OPERATION_IN_DOUBT")
+    assert doubts, "nothing died between a request and its record"
+    assert len(deck.rows("SELECT * FROM operation WHERE state = 'DONE'")) == 200
+    assert deck.ok("audit", "verify")

@@ -1,0 +1,83 @@
+"""One engine per database; what it has not started waits for it, held or not."""
+
+from __future__ import annotations
+
+from tests.faults import fault
+from tests.journeys.decks import Deck, until
+
+
+@fault("TF001")
+def test_a_second_engine_says_who_holds_the_database_and_ends_with_4(deck: Deck) -> None:
+    out = deck.home / "out"
+    deck.start()
+    deck.until_ready()
+    second = deck.cli("run")
+    assert second.returncode == 4
+    assert f"pid {deck.engine_pid}" in second.stderr
+    assert str(deck.db) in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    task_id = deck.add("--", "sh", "-c", f"echo x >> {out}")
+    assert deck.cli("wait", task_id, "--timeout", "20s").returncode == 0
+    assert out.read_text() == "x\n"
+    assert len(deck.rows("SELECT * FROM engine")) == 1
+
+
+@fault("TF227")
+def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
+    out = deck.home / "out"
+    paused, waiting, cancelled = (deck.add("--", "sh", "-c", f"echo {word} >> {out}") for word in "abc")
+    deck.ok("pause", paused)
+    deck.ok("cancel", cancelled)
+    deck.ok("pause", "--queue")
+    for _ in "12":
+        run = deck.start()
+        deck.until_ready()
+        assert deck.states() == ["PAUSED", "PENDING", "CANCELLED"]
+        assert any("queue" in line for line in deck.ok("why", waiting).splitlines())
+        deck.ok("stop")
+        assert deck.finish(run) == 0
+    assert not out.exists()
+
+    deck.start()
+    deck.ok("resume", "--queue")
+    assert deck.cli("wait", waiting, "--timeout", "20s").returncode == 0
+    assert deck.state(paused) == "PAUSED"
+    deck.ok("resume", paused)
+    assert deck.cli("wait", paused, "--timeout", "20s").returncode == 0
+    assert out.read_text() == "b\na\n"
+    assert deck.moves(paused) == [
+        "PAUSED (user_pause)",
+        "PENDING (user_resume)",
+        "RUNNING (dispatched)",
+        "SUCCESS (done)",
+    ]
+
+
+@fault("TF241", "TF037")
+def test_a_known_key_names_the_task_that_has_it_with_and_without_an_engine(deck: Deck) -> None:
+    command = ("--key", "nightly", "--", "sleep", "600")
+    first = deck.add(*command)
+    assert deck.add(*command) == first
+    deck.start()
+    deck.until_command(first)
+    assert deck.add(*command) == first
+    deck.ok("cancel", first)
+    deck.until_state(first, "CANCELLED")
+    assert deck.add(*command) == first
+    assert len(deck.states()) == 1
+
+
+def test_a_running_engine_takes_what_is_added(deck: Deck) -> None:
+    deck.start()
+    deck.until_ready()
+    done = deck.cli("add", "--wait", "--", "true")
+    assert done.returncode == 0
+    assert deck.states() == ["SUCCESS"]
+    refused = deck.cli("add", "walk", '{"file": "x", "too": 3}')
+    assert refused.returncode == 4
+    assert "too" in refused.stderr
+    unknown = deck.cli("add", "wlak", "{}")
+    assert unknown.returncode == 4
+    assert "walk" in unknown.stderr
+    assert len(deck.states()) == 1
+    until(lambda: not deck.commands(1), "the command is gone")

@@ -1,0 +1,61 @@
+"""The way of the README: add, run until idle, look; the exit code tells how it went."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+from tests.faults import fault
+from tests.journeys.decks import Deck, examples
+
+
+def test_run_until_idle_says_by_its_exit_code_how_it_went(deck: Deck) -> None:
+    well = deck.add("--", "sh", "-c", "echo to work; echo done >&2")
+    assert deck.finish(deck.start("--until-idle")) == 0
+    assert deck.state(well) == "SUCCESS"
+    assert deck.ok("log", well) == "to work\ndone\n"
+
+    failed = deck.add("--", "sh", "-c", "exit 64")
+    assert deck.finish(deck.start("--until-idle")) == 1
+    assert deck.state(failed) == "FAILED"
+    assert deck.show(failed)["error"]["class"] == "fatal"
+
+    stubborn = deck.add("--retries", "1", "--", "false")
+    assert deck.finish(deck.start("--until-idle")) == 6
+    assert deck.state(stubborn) == "NEEDS_REVIEW"
+    assert [each["outcome"] for each in deck.attempts(stubborn)] == ["failed", "failed"]
+    assert deck.ok("audit", "verify")
+
+
+@fault("TF240", "TF241")
+def test_a_folder_of_commands_is_added_once_however_often_it_is_added(deck: Deck) -> None:
+    folder = deck.home / "folder"
+    shutil.copytree(examples("folder"), folder)
+    (folder / "config.toml").unlink()  # the scratch one has shorter times
+    command = ["./add_all.sh", "--env", "SECONDS_A_LINE=0.001"]
+    added = [
+        subprocess.run(command, cwd=folder, env=deck.env, capture_output=True, text=True, check=True)
+        for _ in "12"
+    ]
+    assert added[0].stdout == added[1].stdout
+    scripts = sorted(each.name for each in (folder / "jobs").iterdir())
+    assert deck.states() == ["PENDING"] * len(scripts)
+
+    assert deck.finish(deck.start("--until-idle")) == 0
+    assert deck.states() == ["SUCCESS"] * len(scripts)
+    again = next(
+        row["id"] for row in deck.rows("SELECT id FROM task WHERE idempotency_key = 'folder:try_again.sh'")
+    )
+    assert [each["outcome"] for each in deck.attempts(again)] == [
+        "failed",
+        "succeeded",
+    ]  # TF240: its own key is no hindrance
+    assert deck.ok("log", again, "--attempt", "2") == "printed at attempt 2\n"
+    assert (folder / "out" / "SHA256SUMS").read_text().count("texts/") == 3
+    slow = next(
+        row["id"] for row in deck.rows("SELECT id FROM task WHERE idempotency_key = 'folder:read_slowly.py'")
+    )
+    assert json.loads(
+        deck.rows("SELECT data FROM checkpoint WHERE task_id = ? ORDER BY seq DESC", slow)[0]["data"]
+    ) == {"done": 42}
