@@ -15,7 +15,7 @@ from taskdeck.engine.config import Config
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import NotFound
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse
-from taskdeck.engine.run.messages import TypeInfo
+from taskdeck.engine.run.messages import TypeInfo, stored
 from taskdeck.engine.views import View, holder, open_view
 from tests.faults import fault
 from tests.seeded import Seed
@@ -53,9 +53,7 @@ def view(seed: Seed) -> Iterator[View]:
 
 def publish(seed: Seed, info: TypeInfo) -> None:
     with seed.writing() as tx:
-        tx.connection.execute(
-            "INSERT INTO task_type VALUES (?, ?, ?)", (info.name, msgspec.json.encode(info).decode(), tx.now)
-        )
+        tx.connection.execute("INSERT INTO task_type VALUES (?, ?, ?)", (info.name, stored(info), tx.now))
 
 
 @contextmanager

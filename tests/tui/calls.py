@@ -62,14 +62,14 @@ class Calls:
             ended = main(list(words))
         return self._checked(ended, _bytes(out), _bytes(err), code)
 
-    def process(self, *words: str, code: int | None = 0, **more: str) -> Ended:
-        """A call in a process of its own, with further variables."""
+    def process(self, *words: str, code: int = 0) -> Ended:
+        """A call in a process of its own."""
         done = subprocess.run(
             [*PROGRAM, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             cwd=self.folder,
-            env={**self.environment, **more},
+            env=self.environment,
             timeout=30,
             check=False,
         )

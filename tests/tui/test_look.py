@@ -90,9 +90,10 @@ def test_json_is_utf8_in_any_locale_and_tables_survive_ascii(taskdeck: Calls, se
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         {"PYTHONIOENCODING": "ascii"},
     ):
-        found = taskdeck.process("show", str(made["waiting"]), "--json", **more).lines[0]
+        taskdeck.environment |= more
+        found = taskdeck.process("show", str(made["waiting"]), "--json").lines[0]
         assert found["key"] == "任务/1"
-        assert "failed" in taskdeck.process("list", **more).out
+        assert "failed" in taskdeck.process("list").out
 
 
 def test_show_prints_everything_about_one_task(taskdeck: Calls, seed: Seed) -> None:

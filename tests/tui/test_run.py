@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from taskdeck.engine.views import wait_until_gone
+from tests.faults import fault
+from tests.tui.calls import PROGRAM, Calls
+
+
+@contextmanager
+def engine(taskdeck: Calls) -> Iterator[subprocess.Popen[bytes]]:
+    """An engine that is up and is ended afterwards, whatever happened."""
+    process = subprocess.Popen(
+        [*PROGRAM, "run"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=taskdeck.folder,
+        env=taskdeck.environment,
+        start_new_session=True,
+    )
+    assert process.stderr
+    assert b"works on" in process.stderr.readline()
+    try:
+        yield process
+    finally:
+        taskdeck("stop", "--now")
+        process.wait(30)
+        process.stderr.close()
+
+
+def test_run_until_idle_tells_by_its_exit_code_how_tasks_ended(taskdeck: Calls) -> None:
+    taskdeck("add", "--", "true")
+    assert taskdeck.process("run", "--until-idle").out == ""
+    taskdeck("add", "--retries", "0", "--", "sh", "-c", "echo broken; exit 64")
+    taskdeck.process("run", "--until-idle", code=1)
+    states = {task["id"]: task["state"] for task in taskdeck("list", "--json").lines}
+    assert states == {1: "SUCCESS", 2: "FAILED"}
+    assert taskdeck("log", "2").out == "broken\n"
+    assert "broken" in taskdeck("show", "2").out
+    assert taskdeck("audit", "verify").out.startswith("the audit is whole")
+
+
+@fault("TF256")
+def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
+    with engine(taskdeck) as running:
+        found = taskdeck("status", "--json").lines[0]["engine"]
+        assert found["running"]
+        assert found["pid"]
+        assert f"pid {found['pid']}" in taskdeck("status").out
+        assert taskdeck("add", "--wait", "--", "echo", "hi").out == "1\n#1 ✓ success\n"
+        assert taskdeck("log", "1").out == "hi\n"
+        taskdeck("add", "--wait", "--retries", "0", "--", "false", code=6)
+        taskdeck("pause", "--queue")
+        taskdeck("add", "--", "true")
+        assert "the queue is held" in taskdeck("why", "3").out
+        assert len(taskdeck("worker", "list", "--json").lines) == 2
+        assert "works on" in taskdeck("run", code=4).err or "already" in taskdeck("run", code=4).err
+        assert taskdeck("stop").out == "the engine stopped\n"
+        assert running.wait(30) == 0
+    assert "was not running" in taskdeck("stop").out
+
+
+def test_a_gone_engine_is_waited_for_only_as_long_as_asked(taskdeck: Calls) -> None:
+    from taskdeck.engine.clock import ManualClock
+    from taskdeck.engine.config import load
+    from taskdeck.engine.edge.locks import DatabaseLock
+
+    lock = DatabaseLock(taskdeck.db, role="engine")
+    assert lock.acquire()
+    config, clock = load(db=taskdeck.db, environ={}), ManualClock()
+    with lock:
+        assert not wait_until_gone(config, 5, clock)
+        assert clock.monotonic() >= 1005
+    assert wait_until_gone(config, 5, clock)
