@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +20,20 @@ from .config import Config, read_secrets
 from .errors import NotFound
 from .rules.chain import Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
+from .rules.models import (
+    STANDING,
+    AnchorView,
+    AttemptView,
+    AuditReport,
+    Counts,
+    EngineView,
+    EventView,
+    HoldView,
+    LogView,
+    Progress,
+    TaskView,
+    WorkerView,
+)
 from .rules.redaction import Redactor, clean
 from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
 from .rules.tasks import FINISHED, WAITING, TaskState
@@ -29,13 +42,28 @@ from .run.messages import TypeInfo, from_stored
 from .run.policies import Policies
 
 __all__ = [
+    "AnchorView",
+    "AttemptView",
+    "AuditReport",
+    "Counts",
+    "EngineView",
     "EventFilter",
+    "EventView",
     "Filter",
+    "HoldView",
+    "LogView",
+    "Progress",
     "TaskState",
+    "TaskView",
+    "View",
+    "WorkerView",
     "clean",
     "format_duration",
+    "holder",
     "ids",
     "is_ids",
+    "now",
+    "open_view",
     "parse",
     "parse_arguments",
     "parse_duration",
@@ -43,170 +71,11 @@ __all__ = [
     "parse_utc",
     "seconds_between",
     "utc_text",
+    "wait_until_gone",
 ]  # the words of the rules that screens and verbs need; they import nothing below this module
 
 POLL = 0.25
 """Seconds between two looks at whether the database has changed."""
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a task says it is."""
-
-    done: float | None
-    total: float | None
-    note: str | None
-
-
-class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution of a task."""
-
-    attempt: int
-    worker: int
-    fence: int
-    dispatched_at: str
-    started_at: str | None
-    ended_at: str | None
-    outcome: str | None
-    reason: str | None
-    exit_code: int | None
-    error: Any
-    tail: str | None
-    log_path: str | None
-    command_pid: int | None
-    resumed_from: int
-    resources: list[str] = []
-    route: str | None = None
-
-
-class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """A task as the stable JSON names it.
-
-    `summary` is what it does in a line; `payload` and `attempts` are only set where one task is shown.
-    """
-
-    id: int
-    type: str
-    state: str
-    reason: str
-    priority: int
-    next_run_at: str
-    retry_count: int
-    max_retry: int
-    attempt: int
-    worker: int | None
-    progress: Progress | None
-    key: str | None
-    schedule: str | None
-    tags: list[str]
-    scheduled_at: str
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
-    updated_at: str
-    waits: list[str]
-    summary: str
-    error: Any
-    wanted: str | None
-    parent: int | None
-    losses: int
-    timeout: float | None
-    on_lost: str | None
-    resources: list[str] = []
-    route: str | None = None
-    checkpoint: Any = None
-    result: Any = None
-    payload: Any = msgspec.UNSET
-    attempts: list[AttemptView] | msgspec.UnsetType = msgspec.UNSET
-
-
-class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker process; `attempts` are what it runs, as `#task.attempt`."""
-
-    id: int
-    incarnation: str
-    pid: int
-    host: str
-    code_version: str
-    state: str
-    started_at: str
-    last_heartbeat: str | None
-    attempts: list[str]
-    rss: int | None
-    ended_at: str | None
-    end_reason: str | None
-
-
-class EventView(msgspec.Struct, frozen=True):
-    """One row of the audit, column for column."""
-
-    event_id: int
-    task_id: int | None
-    resource_id: str | None
-    route_id: str | None
-    worker_id: int | None
-    event_type: str
-    level: str
-    reason: str | None
-    actor: str
-    message: str
-    payload_json: str | None
-    created_at: str
-    hash: str
-
-
-class EngineView(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine that runs on this database, or (`running` false) the last that did."""
-
-    running: bool
-    pid: int | None = None
-    since: str | None = None
-    version: str | None = None
-    host: str | None = None
-    supervisor: int | None = None
-    incarnation: str | None = None
-    socket: str | None = None
-    ended_at: str | None = None
-    end_reason: str | None = None
-
-
-class HoldView(msgspec.Struct, frozen=True):
-    """The queue or a type that is held back."""
-
-    scope: str
-    actor: str
-    created_at: str
-
-
-class AnchorView(msgspec.Struct, frozen=True):
-    """The head of the audit chain as it was noted outside the database."""
-
-    event_id: int
-    count: int
-    hash: str
-    at: str
-
-
-class LogView(msgspec.Struct, frozen=True):
-    """Where the output of one attempt is kept."""
-
-    task_id: int
-    attempt: int
-    path: Path
-
-
-class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the audit is as it was written; if not, the first event that is not and what gives it away."""
-
-    ok: bool
-    events: int
-    event_id: int | None
-    problem: str
-    anchored_to: int | None
-    anchored_at: str | None
-
-
-Counts = dict[str, int]
-"""Number of tasks by state; every state is named."""
 
 
 def now() -> datetime:
@@ -550,14 +419,7 @@ def _waits(row: dict[str, Any], situation: Situation) -> list[str]:
         return list(explain(_candidate(row), situation))
     if state in FINISHED or state == TaskState.RUNNING:
         return []
-    return [_STANDS[state].format(id=task_id, reason=row["reason"])]
-
-
-_STANDS = {
-    TaskState.PAUSED: "it is paused ({reason}); go on with: taskdeck resume {id}",
-    TaskState.LOST: "its worker was lost; it is taken over as soon as that is certain",
-    TaskState.NEEDS_REVIEW: "it waits for a person ({reason}): taskdeck retry {id}, or taskdeck discard {id}",
-}
+    return [STANDING[state].format(id=task_id, reason=row["reason"])]
 
 
 def _summary(row: dict[str, Any]) -> str:

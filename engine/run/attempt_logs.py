@@ -1,4 +1,4 @@
-"""Where the log of an attempt lies: one file an attempt, under the folder of logs."""
+"""Where the log of an attempt lies: the one place for the rule, so that engine, worker and screens agree."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def log_path(logs: str, task_id: int, attempt: int) -> str:
-    """The log file of one attempt."""
-    return os.path.join(logs, f"{task_id}.{attempt}.log")
+    """The log file of one attempt; a thousand tasks share a folder, so that no folder grows without end."""
+    return os.path.join(logs, "tasks", f"{task_id // 1000:04d}", f"{task_id}.{attempt}.log")

@@ -50,6 +50,9 @@ log = logging.getLogger("taskdeck.engine")
 LONGEST_REST = 5.0
 """The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
 
+COMMANDS_TAKE = 30.0
+"""Seconds for which a command without an engine may hold the database at most."""
+
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 
 
@@ -105,10 +108,9 @@ class Engine:
 
         Raises `AlreadyRunning` when another engine holds the database, `StoreError` when it can't be opened.
         """
-        if not self._lock.acquire():
-            raise already_running(self.config)
+        self._install_signals()
+        await self._take_database()
         try:
-            self._install_signals()
             database = await asyncio.to_thread(open_for_writing, self.config.db, utc_text(self.clock.utc()))
             self.writer = Writer(
                 database, self.config.db, clock=self.clock, boot_id=identity.boot_id(), redactor=self.redactor
@@ -121,6 +123,15 @@ class Engine:
         finally:
             self._lock.release()
         return self._exit_code
+
+    async def _take_database(self) -> None:
+        """Take the lock. Another engine is a refusal; a command that writes for a moment is waited for."""
+        deadline = self.clock.monotonic() + COMMANDS_TAKE
+        while not self._lock.acquire():
+            holder = DatabaseLock.holder(self.config.db)
+            if (holder is not None and holder.role == "engine") or self.clock.monotonic() > deadline:
+                raise already_running(self.config)
+            await self.clock.pause(0.02)
 
     async def _live(self) -> None:
         self._engine_id = await self.writer.write(self._record_start)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from peewee import SQL, Expression, ModelSelect, PeeweeException, SqliteDatabase, Tuple, fn
+from peewee import SQL, ModelSelect, PeeweeException, SqliteDatabase, Tuple, fn
 
 from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
-from ..rules.filters import EventFilter, Filter, Range
-from ..rules.timing import add_seconds
+from ..rules.filters import EventFilter, Filter
 from . import tables as t
+from .conditions import event_conditions, task_conditions
 from .database import SCHEMA_VERSION
 
 Row = dict[str, Any]
@@ -36,15 +36,6 @@ _LAST_CHECKPOINT = "(SELECT c.data FROM checkpoint c WHERE c.task_id = t1.id ORD
 _SUMMARY = (
     f"CASE WHEN t1.type = 'shell' THEN substr(json_extract(t1.payload, '$.argv'), 1, {SUMMARY})"
     f" ELSE substr(t1.payload, 1, {SUMMARY}) END"
-)
-_HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
-_SEARCHED = (
-    t.Task.type,
-    t.Task.payload,
-    t.Task.idempotency_key,
-    t.Task.error,
-    t.Task.result,
-    t.Task.progress_note,
 )
 _BULKY = frozenset({"payload", "result"})
 
@@ -77,14 +68,14 @@ class Reader:
         self, wanted: Filter, *, now: str, limit: int = 0, before: int | None = None, whole: bool = False
     ) -> list[Row]:
         """The newest tasks that match, newest first, ids under `before`; `limit` 0 = all. `whole` adds bulky columns."""
-        query = _task_columns(whole).where(*_task_conditions(wanted, now), True).order_by(t.Task.id.desc())
+        query = _task_columns(whole).where(*task_conditions(wanted, now), True).order_by(t.Task.id.desc())
         if before is not None:
             query = query.where(t.Task.id < before)
         return self._dicts(query.limit(limit) if limit else query)
 
     def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
         """The ids of all tasks that match, oldest first."""
-        query = t.Task.select(t.Task.id).where(*_task_conditions(wanted, now), True).order_by(t.Task.id)
+        query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), True).order_by(t.Task.id)
         return [row["id"] for row in self._dicts(query)]
 
     def states(self, ids: list[int]) -> dict[int, str]:
@@ -137,7 +128,7 @@ class Reader:
 
     def events(self, wanted: EventFilter, *, now: str, after: int = 0, limit: int = 0) -> list[Row]:
         """The newest events that match with ids over `after`, oldest first; `limit` 0 = all."""
-        query = t.Event.select().where(t.Event.event_id > after, *_event_conditions(wanted, now))
+        query = t.Event.select().where(t.Event.event_id > after, *event_conditions(wanted, now))
         query = query.order_by(t.Event.event_id.desc())
         return self._dicts(query.limit(limit) if limit else query)[::-1]
 
@@ -295,60 +286,3 @@ def _task_columns(whole: bool) -> ModelSelect[Any]:
     if whole:
         more.append(SQL(_LAST_CHECKPOINT).alias("checkpoint"))
     return t.Task.select(*fields, *more)
-
-
-def _task_conditions(wanted: Filter, now: str) -> Iterator[Any]:
-    yield from _among(t.Task.state, wanted.states)
-    yield from _among(t.Task.type, wanted.types)
-    yield from _among(t.Task.idempotency_key, wanted.keys)
-    yield from _among(t.Task.reason, wanted.reasons)
-    yield from _within(t.Task.id, wanted.ids)
-    yield from _within(t.Task.worker_id, wanted.workers)
-    yield from _within(t.Task.parent_id, wanted.parents)
-    yield from _aged(t.Task.created_at, wanted, now)
-    if wanted.tags:
-        yield _any(SQL(_HAS_TAG, [tag]) for tag in wanted.tags)
-    for text in wanted.text:
-        yield _any(_holds(field, text) for field in _SEARCHED)
-
-
-def _event_conditions(wanted: EventFilter, now: str) -> Iterator[Any]:
-    yield from _among(t.Event.event_type, wanted.types)
-    yield from _among(t.Event.level, wanted.levels)
-    yield from _among(t.Event.reason, wanted.reasons)
-    yield from _among(t.Event.actor, wanted.actors)
-    yield from _within(t.Event.task_id, wanted.tasks)
-    yield from _within(t.Event.worker_id, wanted.workers)
-    yield from _aged(t.Event.created_at, wanted, now)
-    for text in wanted.text:
-        yield _any(_holds(field, text) for field in (t.Event.message, t.Event.payload_json))
-
-
-def _among(field: Any, values: tuple[str, ...]) -> Iterator[Expression]:
-    if values:
-        yield field.in_(values)
-
-
-def _within(field: Any, ranges: tuple[Range, ...]) -> Iterator[Any]:
-    if ranges:
-        yield _any(field.between(first, last) for first, last in ranges)
-
-
-def _aged(field: Any, wanted: Filter | EventFilter, now: str) -> Iterator[Any]:
-    if wanted.older is not None:
-        yield field < add_seconds(now, -wanted.older)
-    if wanted.younger is not None:
-        yield field > add_seconds(now, -wanted.younger)
-
-
-def _holds(field: Any, text: str) -> Expression:
-    # SQLite folds only ASCII letters; so do we, or nothing else would match.
-    folded = "".join(c.lower() if c.isascii() else c for c in text)
-    return fn.INSTR(fn.LOWER(field), folded) > 0
-
-
-def _any(conditions: Iterator[Any]) -> Any:
-    found = next(conditions)
-    for condition in conditions:
-        found = found | condition
-    return found
