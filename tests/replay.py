@@ -94,6 +94,7 @@ class Story:
     checkpoint: int = 0
     last_at: str = ""
     moved_at: str = ""
+    ended: int = 0
     finishes: int = 0
     claims: list[Claim] = field(default_factory=list)
     ends: set[str] = field(default_factory=set)
@@ -213,6 +214,7 @@ class Replay:
         if to not in ("RUNNING", "PAUSED"):
             story.holder = None
         story.state, story.reason = str(to), str(reason)
+        story.ended += to in FINAL
         story.moved_at = event["created_at"]
         story.ends.add(event["created_at"])
 
@@ -274,6 +276,8 @@ class Replay:
         for name in ("state", "reason", "attempt"):
             if row[name] != getattr(story, name):
                 self._say(f"{where}: {name} is {row[name]}, its events say {getattr(story, name)}")
+        if story.ended != story.finishes:
+            self._say(f"{where}: it ended {story.ended} times, {story.finishes} TASK_FINISHED")
         if row["fence"] < story.fence:
             self._say(f"{where}: fence {row['fence']} is below {story.fence} of its events")
         finished_at = story.moved_at if story.state in FINAL else None

@@ -163,7 +163,7 @@ def test_retry_pressed_five_times_starts_it_once(deck: Deck) -> None:
 
 @fault("TF038")
 def test_cancel_at_the_moment_of_completion_releases_a_slot_once(deck: Deck) -> None:
-    commands = [{"command": {"argv": ["sleep", "0.05"]}} for _ in range(30)]
+    commands = [{"command": ["sleep", "0.05"]} for _ in range(30)]
     jsonl = deck.home / "tasks.jsonl"
     jsonl.write_text("\n".join(map(json.dumps, commands)))
     deck.ok("add", "-f", jsonl)

@@ -49,7 +49,7 @@ def test_a_worker_that_falls_silent_is_suspect_then_ended_and_its_task_runs_once
 def test_orphans_of_a_crash_hold_no_slots_and_are_all_recovered_at_once(deck: Deck) -> None:
     deck.configure(deck.config.read_text() + "\n[shell]\nconcurrency = 40\n")
     gate, jsonl = deck.home / "gate", deck.home / "tasks.jsonl"
-    command = {"argv": ["sh", "-c", f"[ -e {gate} ] || exec sleep 600"]}
+    command = ["sh", "-c", f"[ -e {gate} ] || exec sleep 600"]
     jsonl.write_text("\n".join(json.dumps({"command": command}) for _ in range(60)))
     deck.ok("add", "-f", jsonl)
     deck.start()
