@@ -1,19 +1,15 @@
 """What can be seen: immutable read models for screens, verbs and JSON, and the view that reads them.
 
-Owns the stable JSON names of tasks, attempts, workers, events, counts and the engine. Reads only; text is masked here, since
-nothing that leaves this module may hold a secret. Cleaning for a terminal is the business of who draws (`clean`).
+Owns what can be asked of a database, and the words of the rules that screens need: they import nothing below this module.
+Reads only; what leaves here holds no secret. Cleaning for a terminal is the business of who draws (`clean`).
 """
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from .clock import Clock, SystemClock
 from .config import Config, read_secrets
@@ -21,7 +17,6 @@ from .errors import NotFound
 from .rules.chain import Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
 from .rules.models import (
-    STANDING,
     AnchorView,
     AttemptView,
     AuditReport,
@@ -35,9 +30,11 @@ from .rules.models import (
     WorkerView,
 )
 from .rules.redaction import Redactor, clean
-from .rules.selection import COMMAND_TYPE, Candidate, Situation, WorkerRoom, explain
-from .rules.tasks import FINISHED, WAITING, TaskState
+from .rules.selection import Situation
+from .rules.shaping import Row, Shaper, worker
+from .rules.tasks import WAITING, TaskState
 from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
+from .run import waiting
 from .run.messages import TypeInfo, from_stored
 from .run.policies import Policies
 
@@ -72,7 +69,7 @@ __all__ = [
     "seconds_between",
     "utc_text",
     "wait_until_gone",
-]  # the words of the rules that screens and verbs need; they import nothing below this module
+]
 
 POLL = 0.25
 """Seconds between two looks at whether the database has changed."""
@@ -124,16 +121,15 @@ class View:
         self.config = config
         self._reader = reader
         self._clock = clock
-        self._redactor = Redactor(read_secrets(config)[0], config.secrets.names)
+        redactor = Redactor(read_secrets(config)[0], config.secrets.names)
+        self.mask = redactor.text
+        """Any text without secrets."""
+        self._shaper = Shaper(redactor)
 
     @property
     def now(self) -> str:
         """This moment as UTC text."""
         return utc_text(self._clock.utc())
-
-    def mask(self, text: str) -> str:
-        """`text` without secrets."""
-        return self._redactor.text(text)
 
     def tasks(
         self, wanted: Filter, limit: int = 100, *, before: int | None = None, whole: bool = False
@@ -142,17 +138,18 @@ class View:
         rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
         policies = self._policies()
         situation = self._situation(rows, policies)
-        return [self._task(row, situation, policies, {}) for row in rows]
+        return [self._task(row, situation, policies) for row in rows]
 
     def task(self, task_id: int) -> TaskView:
         """One task with payload and attempts. Raises `NotFound`."""
         rows = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now, whole=True)
         if not rows:
             raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
-        attempts = [self._attempt(row) for row in self._reader.attempts(task_id)]
-        more = {"payload": self._json(rows[0]["payload"]), "attempts": attempts}
+        attempts = [self._shaper.attempt(row) for row in self._reader.attempts(task_id)]
+        payload = self._shaper.json(rows[0]["payload"])
         policies = self._policies()
-        return self._task(rows[0], self._situation(rows, policies), policies, more)
+        situation = self._situation(rows, policies)
+        return self._task(rows[0], situation, policies, payload=payload, attempts=attempts)
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""
@@ -169,14 +166,14 @@ class View:
             return task, task.waits
         row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
         situation = self._situation([row], self._policies())
-        return task, list(explain(_candidate(row), situation, self._reader.ahead(row, now=self.now)))
+        return task, waiting.waits(row, situation, ahead=self._reader.ahead(row, now=self.now))
 
     def workers(self, *, ended: int = 0) -> list[WorkerView]:
         """The workers that live, and the last `ended` that don't."""
         runs: dict[int, list[str]] = {}
         for row in self._reader.running_attempts():
             runs.setdefault(row["worker_id"], []).append(f"#{row['task_id']}.{row['number']}")
-        return [_worker(row, runs.get(row["id"], [])) for row in self._reader.workers(ended=ended)]
+        return [worker(row, runs.get(row["id"], [])) for row in self._reader.workers(ended=ended)]
 
     def events(self, wanted: EventFilter, *, after: int = 0, limit: int = 100) -> list[EventView]:
         """The newest matching events with ids over `after`, oldest first."""
@@ -218,11 +215,13 @@ class View:
 
     def checkpoints(self, task_id: int) -> list[dict[str, Any]]:
         """The kept checkpoints of a task, newest first, their `data` decoded."""
-        return [row | {"data": self._json(row["data"])} for row in self._reader.checkpoints(task_id)]
+        return [row | {"data": self._shaper.json(row["data"])} for row in self._reader.checkpoints(task_id)]
 
     def operations(self, task_id: int) -> list[dict[str, Any]]:
         """The operations that a task began, their `result` decoded."""
-        return [row | {"result": self._json(row["result"])} for row in self._reader.operations(task_id)]
+        return [
+            row | {"result": self._shaper.json(row["result"])} for row in self._reader.operations(task_id)
+        ]
 
     def log(self, task_id: int, attempt: int | None = None) -> LogView:
         """Where the output of an attempt (the last by default) is kept. Raises `NotFound`."""
@@ -291,143 +290,16 @@ class View:
                 return True
         return False
 
-    def _situation(self, rows: Sequence[dict[str, Any]], policies: Policies) -> Situation:
-        """What decides about waiting tasks; asked only where one of `rows` waits."""
-        if not any(row["state"] in WAITING for row in rows):
-            return Situation(now=self.now, max_running=self.config.engine.max_running)
-        attempts = self._reader.running_attempts()
-        running: dict[str, int] = {}
-        for attempt in attempts:
-            running[attempt["type"]] = running.get(attempt["type"], 0) + 1
-        return Situation(
-            now=self.now,
-            max_running=self.config.engine.max_running,
-            running=running,
-            caps=policies.caps(),
-            held={hold.scope: hold.actor for hold in self.holds()},
-            workers=self._rooms(attempts, frozenset(policies.declared)),
-            engine=holder(self.config).running,
-        )
-
-    def _rooms(self, attempts: list[dict[str, Any]], types: frozenset[str]) -> tuple[WorkerRoom, ...]:
-        runs: dict[int, list[int]] = {}
-        for attempt in attempts:
-            runs.setdefault(attempt["worker_id"], []).append(attempt["losses"])
-        slots = self.config.engine.slots
-        return tuple(
-            WorkerRoom(worker["id"], slots - len(has), len(has), types, alone=any(has))
-            for worker in self._reader.workers()
-            if worker["state"] == "READY"
-            for has in [runs.get(worker["id"], [])]
-        )
-
     def _policies(self) -> Policies:
         found = Policies(self.config)
         found.publish(list(self.types().values()))
         return found
 
-    def _task(
-        self, row: dict[str, Any], situation: Situation, policies: Policies, more: dict[str, Any]
-    ) -> TaskView:
-        done, total, note = row["progress_done"], row["progress_total"], row["progress_note"]
-        shown = (done, total, note) != (None, None, None)
-        return TaskView(
-            id=row["id"],
-            type=row["type"],
-            state=row["state"],
-            reason=row["reason"],
-            priority=row["priority"],
-            next_run_at=row["next_run_at"],
-            retry_count=row["retry_count"],
-            max_retry=policies.of(row).max_retry,
-            attempt=row["attempt"],
-            worker=row["worker_id"],
-            progress=Progress(done, total, note and self.mask(note)) if shown else None,
-            checkpoint=self._json(row.get("checkpoint")),
-            result=self._json(row.get("result")),
-            error=self._json(row["error"]),
-            key=row["idempotency_key"],
-            schedule=row["schedule"],
-            tags=msgspec.json.decode(row["tags"], type=list[str]),
-            scheduled_at=row["scheduled_at"],
-            created_at=row["created_at"],
-            started_at=row["started_at"],
-            finished_at=row["finished_at"],
-            updated_at=row["updated_at"],
-            waits=_waits(row, situation),
-            summary=self.mask(_summary(row)),
-            wanted=row["wanted"],
-            parent=row["parent_id"],
-            losses=row["losses_total"],
-            timeout=row["timeout"],
-            on_lost=row["on_lost"],
-            **more,
+    def _situation(self, rows: Sequence[Row], policies: Policies) -> Situation:
+        return waiting.situation(
+            rows, self._reader, policies, self.config, now=self.now, engine=holder(self.config).running
         )
 
-    def _attempt(self, row: dict[str, Any]) -> AttemptView:
-        return AttemptView(
-            attempt=row["number"],
-            worker=row["worker_id"],
-            error=self._json(row["error"]),
-            tail=self.mask(row["tail"]) if row["tail"] else row["tail"],
-            **{name: row[name] for name in _SAME_IN_ATTEMPT},
-        )
-
-    def _json(self, text: str | None) -> Any:
-        """Stored JSON as a value without secrets; what is damaged is shown as such, never hidden."""
-        if text is None:
-            return None
-        try:
-            return self._redactor.value(
-                json.loads(text)
-            )  # not msgspec: whole numbers of any length stay exact
-        except (ValueError, RecursionError):
-            return {"unreadable": self.mask(text[:200])}
-
-
-_SAME_IN_ATTEMPT = tuple(
-    [
-        "fence",
-        "dispatched_at",
-        "started_at",
-        "ended_at",
-        "outcome",
-        "reason",
-        "exit_code",
-        "log_path",
-        "command_pid",
-        "resumed_from",
-    ]
-)
-
-
-def _worker(row: dict[str, Any], attempts: list[str]) -> WorkerView:
-    same = {name: row[name] for name in WorkerView.__struct_fields__ if name != "attempts"}
-    return WorkerView(attempts=attempts, **same)
-
-
-def _candidate(row: dict[str, Any]) -> Candidate:
-    return Candidate(
-        row["id"], row["type"], row["state"], row["effective_priority"], row["next_run_at"], row["losses"]
-    )
-
-
-def _waits(row: dict[str, Any], situation: Situation) -> list[str]:
-    """Why a task does not run now; nothing for one that runs or has finished."""
-    state, task_id = TaskState(row["state"]), row["id"]
-    if state in WAITING:
-        return list(explain(_candidate(row), situation))
-    if state in FINISHED or state == TaskState.RUNNING:
-        return []
-    return [STANDING[state].format(id=task_id, reason=row["reason"])]
-
-
-def _summary(row: dict[str, Any]) -> str:
-    """What the task does, in a line: the command, or the payload's beginning."""
-    text = row["summary"] or ""
-    if row["type"] != COMMAND_TYPE:
-        return "" if text in ("null", "{}") else text
-    try:
-        return shlex.join(json.loads(text))
-    except (ValueError, TypeError):  # cut in the middle
-        return text
+    def _task(self, row: Row, situation: Situation, policies: Policies, **more: Any) -> TaskView:
+        waits = waiting.waits(row, situation)
+        return self._shaper.task(row, max_retry=policies.of(row).max_retry, waits=waits, **more)

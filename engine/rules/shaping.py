@@ -1,0 +1,119 @@
+"""Rows of the store as read models: JSON decoded, secrets masked, a line that says what the task does.
+
+Pure: rows in, models out. Which rows, and why a task waits, comes from the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import msgspec
+
+from .models import AttemptView, Progress, TaskView, WorkerView
+from .redaction import Redactor
+from .selection import COMMAND_TYPE
+
+Row = dict[str, Any]
+
+_SAME_IN_TASK = (
+    "id",
+    "type",
+    "state",
+    "reason",
+    "priority",
+    "next_run_at",
+    "retry_count",
+    "attempt",
+    "schedule",
+    "scheduled_at",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "updated_at",
+    "wanted",
+    "timeout",
+    "on_lost",
+)
+_SAME_IN_ATTEMPT = (
+    "fence",
+    "dispatched_at",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "reason",
+    "exit_code",
+    "log_path",
+    "command_pid",
+    "resumed_from",
+)
+
+
+class Shaper:
+    """Makes models of rows, without the secrets that `redactor` knows."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def task(self, row: Row, *, max_retry: int, waits: list[str], **more: Any) -> TaskView:
+        """A task; `more` are the fields that only one task has (payload, attempts)."""
+        return TaskView(
+            max_retry=max_retry,
+            waits=waits,
+            worker=row["worker_id"],
+            progress=self._progress(row),
+            checkpoint=self.json(row.get("checkpoint")),
+            result=self.json(row.get("result")),
+            error=self.json(row["error"]),
+            key=row["idempotency_key"],
+            tags=msgspec.json.decode(row["tags"], type=list[str]),
+            summary=self._redactor.text(summary(row)),
+            parent=row["parent_id"],
+            losses=row["losses_total"],
+            **{name: row[name] for name in _SAME_IN_TASK},
+            **more,
+        )
+
+    def attempt(self, row: Row) -> AttemptView:
+        """One attempt."""
+        return AttemptView(
+            attempt=row["number"],
+            worker=row["worker_id"],
+            error=self.json(row["error"]),
+            tail=row["tail"] and self._redactor.text(row["tail"]),
+            **{name: row[name] for name in _SAME_IN_ATTEMPT},
+        )
+
+    def json(self, text: str | None) -> Any:
+        """Stored JSON as a value without secrets; what is damaged is shown as such, never hidden."""
+        if text is None:
+            return None
+        try:
+            value = json.loads(text)  # not msgspec: whole numbers of any length stay exact
+            return self._redactor.value(value)
+        except (ValueError, RecursionError):
+            return {"unreadable": self._redactor.text(text[:200])}
+
+    def _progress(self, row: Row) -> Progress | None:
+        done, total, note = row["progress_done"], row["progress_total"], row["progress_note"]
+        if (done, total, note) == (None, None, None):
+            return None
+        return Progress(done, total, note and self._redactor.text(note))
+
+
+def worker(row: Row, attempts: list[str]) -> WorkerView:
+    """A worker and what it runs."""
+    same = {name: row[name] for name in WorkerView.__struct_fields__ if name != "attempts"}
+    return WorkerView(attempts=attempts, **same)
+
+
+def summary(row: Row) -> str:
+    """What a task does, in a line: the command, or the payload's beginning."""
+    text = row["summary"] or ""
+    if row["type"] != COMMAND_TYPE:
+        return "" if text in ("null", "{}") else text
+    try:
+        return shlex.join(json.loads(text))
+    except (ValueError, TypeError):  # cut in the middle
+        return text

@@ -1,0 +1,68 @@
+"""Why tasks wait, as asked from outside: the scheduler's situation put together from what the database says.
+
+The answer itself is `rules.selection.explain`, the same function that the scheduler decides by. Reads, never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..config import Config
+from ..rules.models import STANDING
+from ..rules.selection import Candidate, Situation, WorkerRoom, explain
+from ..rules.tasks import FINISHED, RUNNING, WAITING, TaskState
+from .policies import Policies
+
+if TYPE_CHECKING:
+    from ..store.reading import Reader  # loads peewee, which not every user of views needs
+
+Row = dict[str, Any]
+
+
+def situation(
+    rows: Sequence[Row], reader: Reader, policies: Policies, config: Config, *, now: str, engine: bool
+) -> Situation:
+    """What decides about the waiting ones of `rows`; where none waits nothing more is read."""
+    limit = config.engine.max_running
+    if not any(row["state"] in WAITING for row in rows):
+        return Situation(now=now, max_running=limit, engine=engine)
+    attempts = reader.running_attempts()
+    running: dict[str, int] = {}
+    for attempt in attempts:
+        running[attempt["type"]] = running.get(attempt["type"], 0) + 1
+    return Situation(
+        now=now,
+        max_running=limit,
+        running=running,
+        caps=policies.caps(),
+        held={hold["scope"]: hold["actor"] for hold in reader.holds()},
+        workers=_rooms(reader.workers(), attempts, frozenset(policies.declared), config.engine.slots),
+        engine=engine,
+    )
+
+
+def waits(row: Row, now: Situation, ahead: int = 0) -> list[str]:
+    """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it."""
+    state = TaskState(row["state"])
+    if state in WAITING:
+        return list(explain(_candidate(row), now, ahead))
+    if state in FINISHED or state == RUNNING:
+        return []
+    return [STANDING[state].format(id=row["id"], reason=row["reason"])]
+
+
+def _candidate(row: Row) -> Candidate:
+    return Candidate(
+        row["id"], row["type"], row["state"], row["effective_priority"], row["next_run_at"], row["losses"]
+    )
+
+
+def _rooms(
+    workers: list[Row], attempts: list[Row], types: frozenset[str], slots: int
+) -> tuple[WorkerRoom, ...]:
+    runs: dict[int, list[int]] = {}
+    for attempt in attempts:
+        runs.setdefault(attempt["worker_id"], []).append(attempt["losses"])
+    ready = [(worker["id"], runs.get(worker["id"], [])) for worker in workers if worker["state"] == "READY"]
+    return tuple(WorkerRoom(id_, slots - len(has), len(has), types, alone=any(has)) for id_, has in ready)
