@@ -145,14 +145,11 @@ def _no_database(path: Path) -> TaskdeckError:
 
 def _validate_alone(config: Config, prepared: list[submission.Prepared]) -> None:
     """Validate payloads of Python types in a throw-away process: neither the engine nor this one imports handlers."""
-    for spec in prepared:
-        if spec.type != COMMAND_TYPE:
-            from .run import throwaway
+    specs = [(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE]
+    if specs:
+        from .run import throwaway
 
-            if problem := throwaway.check(
-                config.taskdeck.handlers, handlers_root(config), spec.type, spec.payload
-            ):
-                raise InvalidPayload(f"{spec.type}: the payload was refused", problem)
+        throwaway.check(config.taskdeck.handlers, handlers_root(config), specs)
 
 
 def handlers_root(config: Config) -> Path:

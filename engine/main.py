@@ -88,6 +88,7 @@ def _serve(options: argparse.Namespace, announcer: object) -> int:
             code_version=__version__,
             options=RunOptions(options.until_idle, options.max_wait, options.since or utc_text(clock.utc())),
             announcer=announcer,
+            read_config=lambda: load(path=options.config, db=options.db),
         )
         return await engine.run()
 

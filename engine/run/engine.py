@@ -42,6 +42,7 @@ from .policies import Policies
 from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
+from .reloading import Reloader
 from .warden import Warden
 from .workforce import Workforce
 
@@ -77,6 +78,7 @@ class Engine:
         code_version: str,
         options: RunOptions | None = None,
         announcer: Announcer | None = None,
+        read_config: Callable[[], Config] | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -87,6 +89,7 @@ class Engine:
         self.redactor = redactor
         self._code_version = code_version
         self._announcer = announcer or Announcer(None)
+        self._reloader = Reloader(self, read_config or (lambda: config))
         self._socket = socket_path(config.db, os.environ)
         self._lock = DatabaseLock(
             config.db, role="engine", incarnation=self.incarnation, socket=str(self._socket)
@@ -140,15 +143,12 @@ class Engine:
         self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         for story in self._recovered:
             log.warning("recovered: %s", story)
-        recorder = Recorder(
-            self.policies,
-            Outcomes(self.policies, random.SystemRandom().uniform),
-            lease=self.config.engine.lease,
-            keep_checkpoints=self.config.engine.keep_checkpoints,
+        self._recorder = Recorder(
+            self.config, self.policies, Outcomes(self.policies, random.SystemRandom().uniform)
         )
         self.workforce = Workforce()
         self.reception = Reception(
-            self.config, self.clock, self.writer, recorder, self.policies, self.workforce, self.wake
+            self.config, self.clock, self.writer, self._recorder, self.policies, self.workforce, self.wake
         )
         self.warden = Warden(
             self.config,
@@ -198,10 +198,14 @@ class Engine:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request_stop)
-        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        loop.add_signal_handler(signal.SIGHUP, self._reloader.request)
 
-    def _on_hangup(self) -> None:
-        log.warning("SIGHUP: reloading the configuration comes with a later release; nothing was changed")
+    def adopt(self, config: Config) -> None:
+        """Work on with other settings, from the next decision on."""
+        self.config = config
+        for part in (self.policies, self._recorder, self.reception, self.warden):
+            part.config = config
+        self.wake()
 
     def request_stop(self, *, now: bool = False, exit_code: int | None = None) -> None:
         """Drain and end. A second request, or `now`, gives no more time."""
@@ -359,6 +363,7 @@ class Engine:
             "running": self.workforce.running,
             "loops": {loop.name: round(loop.age(), 3) for loop in self._loops},
             "recovered": self._recovered[:20],
+            "config": self._reloader.description(),
         }
 
     # ---- rows ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Policies:
     """Answers for every type. `publish` takes what the newest worker declares."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
+        self.config = config
         self._declared: dict[str, TypeInfo] = {}
 
     def publish(self, types: list[TypeInfo]) -> None:
@@ -52,8 +52,8 @@ class Policies:
 
     def of(self, task: Mapping[str, Any]) -> Policy:
         """The policy of a task row."""
-        general = self._config.retry
-        own = self._config.types.get(task["type"], TypeSettings())
+        general = self.config.retry
+        own = self.config.types.get(task["type"], TypeSettings())
         declared = self._declared.get(task["type"])
         return Policy(
             timeout=_first(task["timeout"], own.timeout, declared and declared.timeout) or None,
@@ -70,16 +70,16 @@ class Policies:
         )
 
     def _on_exhausted(self, type_name: str, own: TypeSettings, declared: TypeInfo | None) -> str:
-        if f"types.{type_name}.on_exhausted" in self._config.sources:
+        if f"types.{type_name}.on_exhausted" in self.config.sources:
             return own.on_exhausted
         return (declared and declared.on_exhausted) or own.on_exhausted
 
     def caps(self) -> dict[str, int]:
         """The concurrency of each type that has a limit."""
         caps = {name: info.concurrency for name, info in self._declared.items() if info.concurrency}
-        caps |= {name: own.concurrency for name, own in self._config.types.items() if own.concurrency}
-        if self._config.shell.concurrency and COMMAND_TYPE not in self._config.types:
-            caps[COMMAND_TYPE] = self._config.shell.concurrency
+        caps |= {name: own.concurrency for name, own in self.config.types.items() if own.concurrency}
+        if self.config.shell.concurrency and COMMAND_TYPE not in self.config.types:
+            caps[COMMAND_TYPE] = self.config.shell.concurrency
         return caps
 
 

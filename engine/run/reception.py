@@ -58,7 +58,7 @@ class Reception:
         workforce: Workforce,
         on_change: Callable[[], None],
     ) -> None:
-        self._config = config
+        self.config = config
         self._clock = clock
         self._writer = writer
         self._recorder = recorder
@@ -104,7 +104,7 @@ class Reception:
         return handle
 
     def _welcome(self, handle: WorkerHandle) -> Welcome:
-        engine, logs = self._config.engine, self._config.logs
+        engine, logs = self.config.engine, self.config.logs
         return Welcome(
             worker_id=handle.id,
             heartbeat=engine.heartbeat,
@@ -112,9 +112,9 @@ class Reception:
             output_drain=engine.output_drain,
             attempt_bytes=logs.attempt_bytes,
             attempt_files=logs.attempt_files,
-            environment=list(self._config.shell.environment),
-            database=str(self._config.db),
-            logs=str(self._config.log_directory),
+            environment=list(self.config.shell.environment),
+            database=str(self.config.db),
+            logs=str(self.config.log_directory),
         )
 
     async def _hear(self, handle: WorkerHandle, messages: list[Any]) -> None:
@@ -160,7 +160,7 @@ class Reception:
 
     def _beat(self, handle: WorkerHandle, beat: Beat) -> None:
         handle.cpu_at_beat = identity.cpu_seconds(handle.identity.pid) or beat.cpu
-        handle.lease_until = self._clock.boot() + self._config.engine.lease
+        handle.lease_until = self._clock.boot() + self.config.engine.lease
         handle.suspect = False
 
     async def _publish(self, handle: WorkerHandle, manifest: Manifest) -> None:
@@ -196,7 +196,7 @@ class Reception:
 
     async def validate(self, type_name: str, payload: str) -> str:
         """Ask a ready worker whether a payload fits a type. Returns the problem, or ""."""
-        async with asyncio.timeout(self._config.engine.start_timeout):
+        async with asyncio.timeout(self.config.engine.start_timeout):
             await self._workforce.published.wait()
         handle = self._workforce.able(type_name)
         if handle is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ..config import Config
 from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
 from ..rules.payloads import decode, encode
@@ -44,13 +45,10 @@ NOTE_LIMIT = 500
 class Recorder:
     """Writes reports of workers. One for the life of an engine; used by the writer thread only."""
 
-    def __init__(
-        self, policies: Policies, outcomes: Outcomes, *, lease: float, keep_checkpoints: int
-    ) -> None:
+    def __init__(self, config: Config, policies: Policies, outcomes: Outcomes) -> None:
+        self.config = config
         self._policies = policies
         self._outcomes = outcomes
-        self._lease = lease
-        self._keep = keep_checkpoints
         self._known_stale: set[int] = set()
         self._handlers: Mapping[type, Callable[[Transaction, int, Any], dict[str, Any] | None]] = {
             Beat: self._beat,
@@ -120,7 +118,7 @@ class Recorder:
         processes.beat(tx, worker_id, beat.rss)
         if processes.set_worker(tx, worker_id, "READY", only_from="SUSPECT"):
             tx.event("WORKER_READY", actor=ENGINE, worker_id=worker_id, reason="heartbeat", ours=True)
-        tasks.renew(tx, worker_id, self._lease)
+        tasks.renew(tx, worker_id, self.config.engine.lease)
 
     def _started(self, tx: Transaction, worker_id: int, started: Started) -> None:
         tasks.held(tx, started.task_id, started.fence)
@@ -143,7 +141,7 @@ class Recorder:
             encode(data),
             version=save.version,
             stage=save.stage[:NOTE_LIMIT],
-            keep=self._keep,
+            keep=self.config.engine.keep_checkpoints,
         )
         if task["losses"]:
             tasks.forgive_losses(tx, save.task_id)

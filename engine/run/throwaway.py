@@ -1,4 +1,4 @@
-"""Validation without an engine: a process of its own imports the handlers, answers one question, and is gone."""
+"""Validation without an engine: a process of its own imports the handlers, answers what it is asked, and is gone."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ PATIENCE = 60.0
 """Seconds in which the handlers must have been imported."""
 
 
-def check(handlers: Sequence[str], root: Path, type_name: str, payload: str) -> str:
-    """Why the payload does not fit the type, or "". Raises `InvalidPayload` for an unknown type, `Unavailable` when the
-    handlers can't be asked."""
-    answer = _ask(handlers, root, {"type": type_name, "payload": payload})
-    if not answer["known"]:
-        known = ", ".join(name for name in answer["types"] if name != "shell") or "none"
-        raise InvalidPayload(
-            f"no handler for type {type_name!r}",
-            f"known types: {known}" + "".join(f"; {problem}" for problem in answer.get("problems", [])),
-            "name its file in the configuration: [taskdeck] handlers = [...]",
-        )
-    return str(answer["problem"])
+def check(handlers: Sequence[str], root: Path, specs: Sequence[tuple[str, str]]) -> None:
+    """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
+    handlers can't be asked. One process for all of them."""
+    questions = [{"type": type_name, "payload": payload} for type_name, payload in specs]
+    for (type_name, _), answer in zip(specs, _ask(handlers, root, questions), strict=True):
+        if not answer["known"]:
+            raise _unknown(type_name, answer)
+        if answer["problem"]:
+            raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
 
 
-def _ask(handlers: Sequence[str], root: Path, question: dict[str, Any]) -> dict[str, Any]:
+def _unknown(type_name: str, answer: dict[str, Any]) -> InvalidPayload:
+    known = ", ".join(name for name in answer["types"] if name != "shell") or "none"
+    return InvalidPayload(
+        f"no handler for type {type_name!r}",
+        f"known types: {known}" + "".join(f"; {problem}" for problem in answer.get("problems", [])),
+        "name its file in the configuration: [taskdeck] handlers = [...]",
+    )
+
+
+def _ask(handlers: Sequence[str], root: Path, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
     for handler in handlers:
         command += ["--handler", handler]
+    line = json.dumps(question).encode() + b"\n"
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(question).encode() + b"\n",
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return json.loads(done.stdout.splitlines()[-1])
+        done = subprocess.run(command, input=line, capture_output=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
-        raise Unavailable(
-            "the handlers did not load in time", remedy="look at what they do at import"
-        ) from None
+        remedy = "look at what they do at import"
+        raise Unavailable("the handlers did not load in time", remedy=remedy) from None
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         detail = clean(done.stderr.decode("utf-8", "replace"), limit=300) or f"exit code {done.returncode}"
         raise Unavailable("the handlers could not be asked", detail) from None

@@ -1,8 +1,8 @@
 """Does a payload fit its type? For the worker, and as a throw-away process for `add` where no engine runs.
 
-`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` reads one JSON line `{"type", "payload"}` and
-answers one line `{"known", "problem", "info", "types", "problems"}`. Handlers are imported here so that neither CLI nor
-engine has to.
+`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` reads JSON lines `{"type", "payload"}` and
+answers each with a line `{"known", "problem", "info", "types", "problems"}`. Handlers are imported here so that neither CLI
+nor engine has to, once for however many questions.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ def answer(registry: Registry, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve one question."""
+    """Serve the questions that stand on stdin."""
     parser = argparse.ArgumentParser(prog="python -m taskdeck.engine.run.validation")
     parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
     parser.add_argument("--handler", action="append", default=[])
     options = parser.parse_args(arguments)
-    question = msgspec.json.decode(sys.stdin.buffer.readline(), type=dict[str, Any])
+    questions = [msgspec.json.decode(line, type=dict[str, Any]) for line in sys.stdin.buffer]
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever handler files print while they load must not stand among the answer
     registry = load(options.handler, options.handlers_root.resolve())
     with open(replies, "wb") as out:
-        out.write(msgspec.json.encode(answer(registry, question)) + b"\n")
+        for question in questions:
+            out.write(msgspec.json.encode(answer(registry, question)) + b"\n")
     return 0
 
 

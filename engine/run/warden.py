@@ -59,7 +59,7 @@ class Warden:
         code_version: str,
         on_change: Callable[[], None],
     ) -> None:
-        self._config = config
+        self.config = config
         self._clock = clock
         self._writer = writer
         self._policies = policies
@@ -78,13 +78,13 @@ class Warden:
 
     async def start(self) -> None:
         """Start the configured number of workers."""
-        for _ in range(self._config.engine.workers):
+        for _ in range(self.config.engine.workers):
             await self._start_one()
 
     async def _start_one(self) -> None:
         incarnation = secrets.token_hex(8)
         expected = self._reception.expect(incarnation)
-        folder = self._config.log_directory / "workers"
+        folder = self.config.log_directory / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
         process = self._spawn(incarnation, journal_path, folder)
@@ -95,22 +95,22 @@ class Warden:
         crash_at("after_worker_recorded")
         now = self._clock.monotonic()
         handle = WorkerHandle(
-            worker_id, incarnation, who, process, pidfd, journal_path, self._config.engine.slots, now, now
+            worker_id, incarnation, who, process, pidfd, journal_path, self.config.engine.slots, now, now
         )
-        handle.lease_until = self._clock.boot() + self._config.engine.lease
+        handle.lease_until = self._clock.boot() + self.config.engine.lease
         self._workforce.add(handle)
         asyncio.get_running_loop().add_reader(pidfd, self._on_death, handle)
         expected.set_result(handle)
 
     def _spawn(self, incarnation: str, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
-        root = self._config.file.parent if self._config.file else Path.cwd()
+        root = self.config.file.parent if self.config.file else Path.cwd()
         command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(self._socket)]
-        command += ["--incarnation", incarnation, "--logs", str(self._config.log_directory)]
+        command += ["--incarnation", incarnation, "--logs", str(self.config.log_directory)]
         command += ["--journal", str(journal_path), "--handlers-root", str(root)]
-        for handler in self._config.taskdeck.handlers:
+        for handler in self.config.taskdeck.handlers:
             command += ["--handler", handler]
         environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
-        environment[trees.VARIABLE] = worker_mark(self._config.db, incarnation)
+        environment[trees.VARIABLE] = worker_mark(self.config.db, incarnation)
         with open(folder / "output.log", "ab", opener=_private) as output:
             return subprocess.Popen(
                 command,
@@ -146,14 +146,14 @@ class Warden:
 
     async def tick(self) -> None:
         """Judge the silent. A gap in the engine's own ticks gives everyone a fresh lease instead of a verdict."""
-        now, every = self._clock.monotonic(), self._config.engine.heartbeat / 3
+        now, every = self._clock.monotonic(), self.config.engine.heartbeat / 3
         away = self._last_tick is not None and gap(now - self._last_tick, every)
         self._last_tick = now
         for handle in self._workforce:
             if away:
                 handle.last_beat = now
-                handle.lease_until = self._clock.boot() + self._config.engine.lease
-                await self._writer.write(tasks.renew, handle.id, self._config.engine.lease)
+                handle.lease_until = self._clock.boot() + self.config.engine.lease
+                await self._writer.write(tasks.renew, handle.id, self.config.engine.lease)
             else:
                 await self._judge(handle, now)
 
@@ -161,16 +161,16 @@ class Warden:
         if (
             not handle.ready
             and handle.link is None
-            and now - handle.started > self._config.engine.start_timeout
+            and now - handle.started > self.config.engine.start_timeout
         ):
-            log.error("worker %d did not come up within %.0f s", handle.id, self._config.engine.start_timeout)
+            log.error("worker %d did not come up within %.0f s", handle.id, self.config.engine.start_timeout)
             identity.kill(handle.identity, signal.SIGKILL)
             return
         silent = now - handle.last_beat
         cpu = identity.cpu_seconds(handle.identity.pid) or 0.0
         verdict = judge(
             Signs(silent, handle.lease_until - self._clock.boot(), cpu, handle.cpu_at_beat),
-            self._config.engine.suspect_after,
+            self.config.engine.suspect_after,
         )
         if verdict is Verdict.SUSPECT and not handle.suspect:
             handle.suspect = True
@@ -183,11 +183,11 @@ class Warden:
         elif (
             verdict is Verdict.ALIVE
             and cpu > handle.cpu_at_beat
-            and silent >= self._config.engine.suspect_after
+            and silent >= self.config.engine.suspect_after
         ):
             handle.cpu_at_beat, handle.last_beat = cpu, now
-            handle.lease_until = self._clock.boot() + self._config.engine.lease
-            await self._writer.write(tasks.renew, handle.id, self._config.engine.lease)
+            handle.lease_until = self._clock.boot() + self.config.engine.lease
+            await self._writer.write(tasks.renew, handle.id, self.config.engine.lease)
 
     def _record_suspect(self, tx: Transaction, handle: WorkerHandle, silent: float) -> None:
         state = identity.state(handle.identity.pid)
@@ -230,7 +230,7 @@ class Warden:
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held]
         left = await asyncio.to_thread(
-            end_leftovers, self._config.db, handle.incarnation, task_ids, self._clock
+            end_leftovers, self.config.db, handle.incarnation, task_ids, self._clock
         )
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)
@@ -270,7 +270,7 @@ class Warden:
             ours=True,
         )
         stories = take_all(
-            tx, held, f"worker {handle.id} {how}", started, self._policies, self._config.engine.max_losses
+            tx, held, f"worker {handle.id} {how}", started, self._policies, self.config.engine.max_losses
         )
         for story in stories:
             log.warning("%s", story)
@@ -292,7 +292,7 @@ class Warden:
         def unit(tx: Transaction) -> None:
             held = [row for row in tasks.of_worker(tx, worker_id) if row["id"] in task_ids]
             cause = f"worker {worker_id} went away"
-            take_all(tx, held, cause, set(), self._policies, self._config.engine.max_losses)
+            take_all(tx, held, cause, set(), self._policies, self.config.engine.max_losses)
 
         await self._write(unit)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from taskdeck.engine.errors import IllegalTransition, Refused
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control

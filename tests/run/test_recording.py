@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
@@ -29,7 +30,7 @@ Task = dict[str, Any]
 @pytest.fixture
 def recorder(scratch: Scratch) -> Recorder:
     outcomes = Outcomes(scratch.policies, lambda low, high: low)
-    return Recorder(scratch.policies, outcomes, lease=300.0, keep_checkpoints=3)
+    return Recorder(scratch.config, scratch.policies, outcomes)
 
 
 def tell(scratch: Scratch, recorder: Recorder, task: Task, *messages: Any) -> list[Any]:
