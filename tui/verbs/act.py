@@ -135,7 +135,8 @@ def _report(line: CommandLine, verb: str, results: Sequence[dict[str, Any]]) -> 
 
 
 def _remark(result: dict[str, Any]) -> str:
-    return f": {look.tidy(result['message'])}" if result.get("message") else ""
+    text = look.tidy(result.get("message") or "")
+    return f": {text}" if text and text != result["state"].lower() else ""
 
 
 def _hold(line: CommandLine, verb: str, words: Sequence[str] | None, queue: bool, type_: str | None) -> int:

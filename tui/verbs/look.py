@@ -112,7 +112,8 @@ def show(ctx: typer.Context, target: Target) -> int:
 
 
 def _human_task(task: views.TaskView) -> list[str]:
-    tries = f"{task.attempt} attempts, {task.retry_count} of {task.max_retry} retries"
+    attempts = "1 attempt" if task.attempt == 1 else f"{task.attempt} attempts"
+    tries = f"{attempts}, {task.retry_count} of {task.max_retry} retries"
     return look.fields(
         [
             ("task", f"#{task.id} {look.tidy(task.type)}"),
@@ -144,12 +145,13 @@ def _human_task(task: views.TaskView) -> list[str]:
 def _human_attempts(task: views.TaskView) -> list[str]:
     if not isinstance(task.attempts, list) or not task.attempts:
         return []
-    headers = ("ATTEMPT", "WORKER", "STARTED", "TOOK", "OUTCOME", "EXIT", "ERROR")
+    now = views.now()
+    headers = ("ATTEMPT", "WORKER", f"STARTED ({look.zone(now)})", "TOOK", "OUTCOME", "EXIT", "ERROR")
     rows = [
         (
             str(each.attempt),
             str(each.worker),
-            look.local(each.started_at or each.dispatched_at),
+            look.local(each.started_at or each.dispatched_at, now=now),
             _took(each),
             each.outcome or "runs",
             "" if each.exit_code is None else str(each.exit_code),
