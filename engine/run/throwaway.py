@@ -40,14 +40,14 @@ def _ask(handlers: Sequence[str], root: Path, questions: Sequence[dict[str, Any]
     command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
     for handler in handlers:
         command += ["--handler", handler]
-    line = json.dumps(question).encode() + b"\n"
+    lines = "".join(json.dumps(question) + "\n" for question in questions).encode()
     try:
-        done = subprocess.run(command, input=line, capture_output=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, input=lines, capture_output=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
         remedy = "look at what they do at import"
         raise Unavailable("the handlers did not load in time", remedy=remedy) from None
-    try:
-        return json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
+    answers = done.stdout.splitlines()
+    if done.returncode or len(answers) != len(questions):
         detail = clean(done.stderr.decode("utf-8", "replace"), limit=300) or f"exit code {done.returncode}"
-        raise Unavailable("the handlers could not be asked", detail) from None
+        raise Unavailable("the handlers could not be asked", detail)
+    return [json.loads(answer) for answer in answers]
