@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskdeck.engine.rules.selection import Candidate, Situation, WorkerRoom, choose, explain
+from tests.faults import fault
+
+NOW = "2026-11-29T12:00:00.000000Z"
+LATER = "2026-11-29T13:00:00.000000Z"
+W1, W2 = WorkerRoom(1, 10), WorkerRoom(2, 10)
+IDLE = Situation(NOW, max_running=100, workers=(W1, W2))
+
+
+def task(number: int, type_name: str = "fetch", **fields: object) -> Candidate:
+    plain = Candidate(number, type_name, "PENDING", 100, NOW)
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+def started(candidates: list[Candidate], situation: Situation) -> list[int]:
+    return [start.candidate.id for start in choose(candidates, situation).starts]
+
+
+def test_smaller_priority_then_earlier_then_smaller_id_starts_first() -> None:
+    earlier = "2026-11-29T11:00:00.000000Z"
+    candidates = [task(1), task(2, next_run_at=earlier), task(3, effective_priority=1), task(4)]
+    assert started(candidates, IDLE) == [3, 2, 1, 4]
+
+
+def test_what_is_not_due_waits_and_says_until_when() -> None:
+    choice = choose([task(1, next_run_at=LATER), task(2, state="RETRYING", next_run_at=LATER)], IDLE)
+    assert choice.starts == ()
+    assert choice.waits == {1: (f"is due at {LATER}",), 2: (f"retries at {LATER}",)}
+
+
+def test_due_is_now_or_before() -> None:
+    assert started([task(1, next_run_at=NOW)], IDLE) == [1]
+
+
+@fault("TF199")
+def test_a_type_at_its_limit_hides_nobody_behind_it() -> None:
+    situation = replace(IDLE, caps={"a": 1}, running={"a": 1})
+    candidates = [task(number, "a") for number in range(1, 501)] + [task(501, "b")]
+    choice = choose(candidates, situation)
+    assert [start.candidate.id for start in choice.starts] == [501]
+    assert choice.waits[1] == ("1 of 1 of type a run (its concurrency)",)
+
+
+def test_the_global_limit_counts_what_this_choice_itself_starts() -> None:
+    situation = replace(IDLE, max_running=3, running={"x": 1})
+    assert started([task(number) for number in range(1, 6)], situation) == [1, 2]
+
+
+def test_the_busier_worker_gets_the_next_task_last() -> None:
+    situation = replace(IDLE, workers=(replace(W1, running=3), W2))
+    starts = choose([task(number) for number in range(1, 4)], situation).starts
+    assert [start.worker_id for start in starts] == [2, 2, 2]
+
+
+def test_a_held_queue_or_type_says_by_whom() -> None:
+    assert choose([task(1)], replace(IDLE, held={"queue": "cli:ann"})).waits[1] == (
+        "the queue is held by cli:ann",
+    )
+    waits = choose([task(1), task(2, "b")], replace(IDLE, held={"type:b": "cli:bob"})).waits
+    assert waits == {2: ("type b is held by cli:bob",)}
+
+
+def test_a_type_that_no_worker_knows_waits_for_a_handler_and_commands_run_anywhere() -> None:
+    situation = replace(IDLE, workers=(replace(W1, types=frozenset({"fetch"})),))
+    choice = choose([task(1, "ghost"), task(2, "shell"), task(3)], situation)
+    assert [start.candidate.id for start in choice.starts] == [2, 3]
+    assert "no worker has a handler for type ghost" in choice.waits[1][0]
+
+
+def test_a_suspect_has_its_worker_for_itself() -> None:
+    choice = choose([task(1, losses=1), task(2), task(3)], IDLE)
+    by_worker = {start.candidate.id: start.worker_id for start in choice.starts}
+    assert by_worker[1] not in (by_worker[2], by_worker[3])
+
+
+def test_a_suspect_waits_for_an_idle_worker_and_one_is_kept_free_for_it() -> None:
+    busy = replace(IDLE, workers=(replace(W1, running=1), replace(W2, running=2)))
+    choice = choose([task(1, losses=1), task(2)], busy)
+    assert [(start.candidate.id, start.worker_id) for start in choice.starts] == [(2, 2)]
+    assert choice.waits[1] == ("its worker was lost, so it waits for a worker of its own",)
+
+
+def test_nothing_joins_a_suspect_that_runs() -> None:
+    assert started([task(1)], replace(IDLE, workers=(replace(W1, alone=True, running=1),))) == []
+
+
+def test_without_an_engine_or_workers_it_says_so() -> None:
+    assert "no engine runs" in explain(task(1), replace(IDLE, engine=False))[0]
+    assert explain(task(1), replace(IDLE, workers=())) == ("no worker is ready yet",)
+
+
+def test_a_task_that_nothing_blocks_says_what_comes_before_it() -> None:
+    assert explain(task(1), IDLE, ahead=2) == ("2 due tasks come before it",)
+    assert explain(task(1), IDLE) == ("it is due and starts with the next tick",)
+
+
+candidates = st.lists(
+    st.builds(
+        Candidate,
+        id=st.integers(1, 60),
+        type=st.sampled_from("abc"),
+        state=st.sampled_from(["PENDING", "RETRYING"]),
+        effective_priority=st.integers(0, 3),
+        next_run_at=st.sampled_from([NOW, LATER]),
+        losses=st.integers(0, 1),
+    ),
+    unique_by=lambda each: each.id,
+)
+situations = st.builds(
+    Situation,
+    now=st.just(NOW),
+    max_running=st.integers(1, 20),
+    running=st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
+    caps=st.dictionaries(st.sampled_from("abc"), st.integers(1, 6)),
+    held=st.dictionaries(st.sampled_from(["queue", "type:a"]), st.just("ann"), max_size=1),
+    workers=st.lists(
+        st.builds(
+            WorkerRoom,
+            id=st.integers(1, 4),
+            free=st.integers(0, 8),
+            running=st.integers(0, 3),
+            alone=st.booleans(),
+        ),
+        unique_by=lambda each: each.id,
+        max_size=4,
+    ).map(tuple),
+)
+
+
+@given(candidates, situations)
+def test_every_task_either_starts_within_all_limits_or_has_a_reason(
+    candidates: list[Candidate], situation: Situation
+) -> None:
+    choice = choose(candidates, situation)
+    ids = [start.candidate.id for start in choice.starts]
+    assert len(ids) == len(set(ids))
+    assert set(ids).isdisjoint(choice.waits)
+    assert set(ids) | set(choice.waits) == {each.id for each in candidates}
+    assert all(choice.waits.values())
+    if ids:
+        assert sum(situation.running.values()) + len(ids) <= situation.max_running
+    for name, cap in situation.caps.items():
+        more = sum(start.candidate.type == name for start in choice.starts)
+        assert not more or situation.running.get(name, 0) + more <= cap
+    for worker in situation.workers:
+        given_to = [start.candidate for start in choice.starts if start.worker_id == worker.id]
+        assert len(given_to) <= worker.free
+        if worker.alone or any(each.losses for each in given_to):
+            assert len(given_to) + (worker.running if given_to else 0) <= 1
+
+
+@given(candidates, situations)
+def test_the_choice_does_not_depend_on_the_order_in_which_tasks_are_given(
+    candidates: list[Candidate], situation: Situation
+) -> None:
+    assert choose(candidates, situation) == choose(list(reversed(candidates)), situation)

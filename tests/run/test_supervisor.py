@@ -1,0 +1,130 @@
+"""A real supervisor over small stand-ins for an engine: they beat, announce, die and hang as an engine can."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults import fault
+
+ENGINE = """
+import os, pathlib, signal, sys, time
+fd = int(os.environ["TASKDECK_SUPERVISOR_FD"])
+lives = pathlib.Path("lives")
+with lives.open("a") as file:
+    file.write(f"{os.getpid()}\\n")
+life = len(lives.read_text().split())
+def say(text): os.write(fd, text.encode() + b"\\n")
+"""
+QUICK = (
+    "from taskdeck.engine.run import supervisor as s; import sys;"
+    "s.FIRST_PAUSE = 0.01; s.HUNG_AFTER = 0.6; sys.exit(s.main(sys.argv[1:]))"
+)
+
+
+def supervise(folder: Path, engine: str) -> subprocess.Popen[str]:
+    script = folder / "engine.py"
+    script.write_text(ENGINE + engine)
+    return subprocess.Popen(
+        [sys.executable, "-c", QUICK, "--", sys.executable, str(script)],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=20)
+    return process.returncode, errors
+
+
+def lives(folder: Path, count: int) -> list[int]:
+    """Wait until the engine has been started so often; the pids of its lives."""
+    deadline = time.monotonic() + 20
+    while True:
+        found = (folder / "lives").read_text().split() if (folder / "lives").exists() else []
+        if len(found) >= count:
+            return [int(pid) for pid in found]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("code", [0, 1, 6, 78])
+def test_an_announced_exit_is_final(tmp_path: Path, code: int) -> None:
+    assert end(supervise(tmp_path, f"say('exit {code}'); os._exit(3)"))[0] == code
+    assert len(lives(tmp_path, 1)) == 1
+
+
+@fault("TF262")
+def test_an_engine_that_recovers_after_some_tries_is_tried_with_pauses(tmp_path: Path) -> None:
+    code, errors = end(
+        supervise(tmp_path, "say('exit 0') if life == 4 else os.kill(os.getpid(), signal.SIGKILL)")
+    )
+    assert code == 0
+    assert len(lives(tmp_path, 4)) == 4
+    pauses = [float(line.rsplit(" ", 2)[1]) for line in errors.splitlines() if "SIGKILL" in line]
+    assert pauses == sorted(pauses)
+    assert len(set(pauses)) == 3
+
+
+@fault("TF262")
+def test_an_engine_that_dies_at_once_is_given_up(tmp_path: Path) -> None:
+    code, errors = end(supervise(tmp_path, "os._exit(9)"))
+    assert (code, len(lives(tmp_path, 5))) == (1, 5)
+    assert "giving up" in errors
+
+
+def test_a_hung_engine_is_ended_and_started_again(tmp_path: Path) -> None:
+    code, errors = end(supervise(tmp_path, "say('beat')\nif life > 1: say('exit 0')\nelse: time.sleep(60)"))
+    assert code == 0
+    assert "gave no sign" in errors
+
+
+def test_a_stopped_engine_is_being_looked_at_and_not_hung(tmp_path: Path) -> None:
+    process = supervise(tmp_path, "say('beat'); os.kill(os.getpid(), signal.SIGSTOP); say('exit 0')")
+    (pid,) = lives(tmp_path, 1)
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGCONT)
+    assert end(process)[0] == 0
+    assert lives(tmp_path, 1) == [pid]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_are_passed_on(tmp_path: Path, number: signal.Signals) -> None:
+    engine = f"""
+signal.signal({number}, lambda *_: (say('exit 7'), os._exit(7)))
+pathlib.Path('ready').touch()
+while True:
+    say('beat'); time.sleep(0.1)
+"""
+    process = supervise(tmp_path, engine)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert end(process)[0] == 7
+
+
+def test_an_engine_killed_while_it_was_asked_to_stop_did_not_end_well(tmp_path: Path) -> None:
+    process = supervise(
+        tmp_path,
+        "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))\n"
+        "pathlib.Path('ready').touch()\nwhile True: say('beat'); time.sleep(0.1)",
+    )
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert end(process)[0] == 1
+    assert len(lives(tmp_path, 1)) == 1
