@@ -17,7 +17,8 @@ from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import utc_text
 from taskdeck.engine.run.policies import Policies
 from taskdeck.engine.store import attempts, processes, tasks
-from taskdeck.engine.store.database import Transaction, open_for_writing
+from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.transaction import Transaction
 
 T = TypeVar("T")
 ANN = "cli:ann"
@@ -32,7 +33,9 @@ class Scratch:
         self.config = config or Config()
         self.policies = Policies(self.config)
         self.database = open_for_writing(self.path, utc_text(self.clock.utc()))
-        self.tx = Transaction(self.database, self.clock, "this-boot", Redactor(secrets))
+        self.tx = Transaction(
+            self.database.connection(), self.clock, "this-boot", Redactor(secrets), self.database
+        )
         self.engine_id = self.do(self._engine)
 
     def close(self) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.store import tasks
-from taskdeck.engine.store.database import Transaction, open_for_writing
+from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.transaction import Transaction
 
 
 class Plain:
@@ -30,7 +31,7 @@ class Seed:
         self.path = path
         self.clock = clock or ManualClock()
         self.database = open_for_writing(path, "2026-11-29T12:00:00.000000Z")
-        self.tx = Transaction(self.database, self.clock, "boot", Plain())
+        self.tx = Transaction(self.database.connection(), self.clock, "boot", Plain(), self.database)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

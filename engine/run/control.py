@@ -23,7 +23,7 @@ from ..rules.tasks import (
     WAITING,
 )
 from ..store import requests, tasks
-from ..store.database import Transaction
+from ..store.transaction import Transaction
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from ..rules.payloads import encode
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import attempts, checkpoints, processes, requests, tasks
-from ..store.database import Transaction
+from ..store.transaction import Transaction
 from . import control
 from .attempt_logs import log_path
 from .messages import Run

@@ -28,8 +28,9 @@ from ..errors import AlreadyRunning, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_utc, utc_text
 from ..store import processes, tasks
-from ..store.database import Transaction, open_for_writing
+from ..store.database import open_for_writing
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .announce import Announcer
 from .crash import crash_at

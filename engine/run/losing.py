@@ -13,8 +13,8 @@ from ..errors import TaskdeckError
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
 from ..store import attempts, checkpoints, operations, requests, tasks
-from ..store.database import Transaction
 from ..store.tasks import ENGINE, NO_LEASE
+from ..store.transaction import Transaction
 from .policies import Policies
 
 TOTAL_FACTOR = 10

@@ -17,8 +17,8 @@ from ..rules.retry import Charges, RetryPolicy, decide
 from ..rules.tasks import CANCELLED, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, TaskState
 from ..rules.timing import add_seconds
 from ..store import attempts, requests, tasks
-from ..store.database import Transaction
 from ..store.tasks import ENGINE, NO_LEASE
+from ..store.transaction import Transaction
 from .messages import Outcome
 from .policies import Policies
 

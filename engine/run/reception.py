@@ -19,8 +19,8 @@ from ..edge import identity
 from ..edge.link import AsyncLink, LinkError
 from ..errors import StoreError, Unavailable
 from ..store import processes
-from ..store.database import Transaction
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .crash import crash_at
 from .messages import (

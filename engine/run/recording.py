@@ -18,8 +18,8 @@ from ..rules.checkpoints import merge
 from ..rules.payloads import decode, encode
 from ..rules.timing import seconds_between
 from ..store import attempts, checkpoints, operations, processes, tasks
-from ..store.database import Transaction
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 from .messages import (
     Answer,
     Beat,

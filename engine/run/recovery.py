@@ -18,8 +18,8 @@ from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import StoreError
 from ..store import operations, processes, tasks
-from ..store.database import Transaction
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import journal
 from .crash import crash_at

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..config import Config
 from ..errors import ConfigError
 from ..rules.timing import utc_text
-from ..store.database import Transaction
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -19,7 +19,7 @@ from ..rules.timing import parse_utc, utc_text
 
 if TYPE_CHECKING:
     from ..rules.redaction import Redactor
-    from ..store.database import Transaction
+    from ..store.transaction import Transaction
 
 TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 ARGUMENT_LIMIT = 131_071

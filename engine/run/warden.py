@@ -25,8 +25,8 @@ from ..edge import identity, trees
 from ..errors import StoreError, TaskdeckError
 from ..rules.liveness import Signs, Verdict, gap, judge, restart_delay
 from ..store import processes, tasks
-from ..store.database import Transaction
 from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import journal
 from .crash import crash_at

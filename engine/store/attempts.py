@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .database import Transaction
+from .transaction import Transaction
 
 
 def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None) -> int:

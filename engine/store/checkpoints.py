@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..rules.checkpoints import Resume, latest_valid
-from .database import Transaction
+from .transaction import Transaction
 
 
 def add(

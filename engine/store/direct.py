@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..clock import Clock
 from ..rules.timing import utc_text
-from .database import Redacts, Transaction, open_for_writing
+from .transaction import Redacts, Transaction, connect_current
 
 T = TypeVar("T")
 
@@ -18,10 +18,16 @@ def write_once(path: Path, clock: Clock, redactor: Redacts, unit: Callable[..., 
 
     The caller holds the database lock. What the unit raises is raised, and nothing is changed then.
     """
-    database = open_for_writing(path, utc_text(clock.utc()))
+    connection = connect_current(path)
+    database = None
+    if connection is None:
+        from .database import open_for_writing
+
+        database = open_for_writing(path, utc_text(clock.utc()))
+        connection = database.connection()
     try:
         # No lease is taken here, so the boot id is not needed: it is read by engines only.
-        tx = Transaction(database, clock, "", redactor)
+        tx = Transaction(connection, clock, "", redactor, database)
         tx.begin()
         try:
             result = tx.unit(unit, *args)
@@ -31,4 +37,4 @@ def write_once(path: Path, clock: Clock, redactor: Redacts, unit: Callable[..., 
         tx.commit()
         return result
     finally:
-        database.close()
+        connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .database import Transaction
+from .transaction import Transaction
 
 
 def find(tx: Transaction, scope: str, key: str) -> dict[str, Any] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .database import Transaction
 from .tables import Engine, Hold, TaskType, Worker
+from .transaction import Transaction
 
 
 def add_engine(tx: Transaction, **columns: Any) -> int:

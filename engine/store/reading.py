@@ -19,7 +19,7 @@ from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from ..rules.filters import EventFilter, Filter
 from . import tables as t
 from .conditions import event_conditions, task_conditions
-from .database import SCHEMA_VERSION
+from .transaction import SCHEMA_VERSION
 
 Row = dict[str, Any]
 T = TypeVar("T")

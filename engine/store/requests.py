@@ -6,8 +6,8 @@ from typing import Any
 
 from peewee import fn
 
-from .database import Transaction
 from .tables import Request
+from .transaction import Transaction
 
 
 def add(

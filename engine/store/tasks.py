@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
-from .database import Transaction
+from .transaction import Transaction
 
 ENGINE = "engine"
 """The actor of what the engine does by itself."""

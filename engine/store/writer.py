@@ -20,7 +20,7 @@ from peewee import SqliteDatabase
 
 from ..clock import Clock
 from ..errors import StoreError, Unavailable
-from .database import Redacts, Transaction
+from .transaction import Redacts, Transaction
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Writer:
     ) -> None:
         self._database = database
         self._wal = path.with_name(path.name + "-wal")
-        self._transaction = Transaction(database, clock, boot_id, redactor)
+        self._transaction = Transaction(database.connection(), clock, boot_id, redactor, database)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._loop = asyncio.get_running_loop()

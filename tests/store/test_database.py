@@ -9,7 +9,8 @@ import pytest
 from taskdeck.engine.errors import SchemaMismatch, StoreError
 from taskdeck.engine.rules.chain import row_hash
 from taskdeck.engine.store import database, tables
-from taskdeck.engine.store.database import WRITER_PRAGMAS, Transaction, open_for_writing
+from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.transaction import WRITER_PRAGMAS, Transaction
 from tests.faults import fault
 from tests.scratch import Scratch
 

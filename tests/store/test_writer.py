@@ -11,7 +11,8 @@ import pytest_asyncio
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.errors import Unavailable
 from taskdeck.engine.rules.redaction import Redactor
-from taskdeck.engine.store.database import Transaction, open_for_writing
+from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.transaction import Transaction
 from taskdeck.engine.store.writer import Writer
 from tests.faults import fault
 

@@ -1,0 +1,175 @@
+"""One write transaction: units of work in savepoints, and the events that go with their changes.
+
+Transactions begin IMMEDIATE. A failing unit takes its rows and its events with it and leaves the others alone. Free of
+peewee until a unit asks for it, since `taskdeck add` must feel instant.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ..clock import Clock
+from ..errors import Unavailable
+from ..rules.timing import utc_text
+from .events import PendingEvent, append, payload_text
+
+if TYPE_CHECKING:
+    from peewee import SqliteDatabase
+
+SCHEMA_VERSION = 1
+"""Number of the newest migration; kept in `PRAGMA user_version`."""
+
+WRITER_PRAGMAS = (
+    ("journal_mode", "wal"),
+    ("synchronous", "full"),
+    ("foreign_keys", 1),
+    ("busy_timeout", 10_000),
+    ("wal_autocheckpoint", 0),
+    ("temp_store", "memory"),
+    ("cache_size", -16_384),
+)
+"""On every connection that writes."""
+
+T = TypeVar("T")
+
+
+class Redacts(Protocol):
+    """What the store needs of `rules.redaction.Redactor`."""
+
+    def text(self, text: str) -> str: ...
+
+    def value(self, value: Any) -> Any: ...
+
+
+def connect_current(path: Path) -> sqlite3.Connection | None:
+    """A plain connection to a database of just this schema; None for any other, or none: those need `open_for_writing`."""
+    if not path.exists():
+        return None
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        for name, value in WRITER_PRAGMAS:
+            connection.execute(f"PRAGMA {name} = {value}")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            return connection
+    except sqlite3.Error:
+        pass  # whoever opens it thoroughly says what is wrong with it
+    connection.close()
+    return None
+
+
+class Transaction:
+    """One write transaction in progress: the connection, the time, and the events that go with the changes."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        clock: Clock,
+        boot_id: str,
+        redactor: Redacts,
+        database: SqliteDatabase | None = None,
+    ) -> None:
+        self.connection = connection
+        self._database = database
+        self.boot_id = boot_id
+        self.redactor = redactor
+        self._clock = clock
+        self._events: list[PendingEvent] = []
+        self.now = ""
+        self.boot = 0.0
+
+    @property
+    def db(self) -> SqliteDatabase:
+        """The connection as peewee knows it, for `query.execute(tx.db)`. Loaded when first used: it costs 50 ms."""
+        if self._database is None:
+            from .database import adopt
+
+            self._database = adopt(self.connection)
+        return self._database
+
+    def begin(self) -> None:
+        """Take the write lock. Raises `Unavailable` when the database can't be written now."""
+        self._events.clear()
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise Unavailable("the database can't be written now", str(error), "try again") from error
+        self.now = utc_text(self._clock.utc())
+        self.boot = self._clock.boot()
+
+    def unit(self, work: Callable[..., T], *args: Any) -> T:
+        """Run `work(self, *args)` in a savepoint: all of it, with its events, or nothing of it."""
+        mark = len(self._events)
+        self.connection.execute("SAVEPOINT unit")
+        try:
+            result = work(self, *args)
+        except BaseException:
+            del self._events[mark:]
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK TO unit")
+                self.connection.execute("RELEASE unit")
+            raise
+        self.connection.execute("RELEASE unit")
+        return result
+
+    def commit(self) -> None:
+        """Write the collected events and commit; on any error roll all of it back and raise."""
+        try:
+            if self._events:
+                append(self.connection, self._events)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
+        finally:
+            self._events.clear()
+
+    def roll_back(self) -> None:
+        """Forget everything since `begin`."""
+        self._events.clear()
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def event(
+        self,
+        event_type: str,
+        *,
+        actor: str,
+        task_id: int | None = None,
+        worker_id: int | None = None,
+        level: str = "info",
+        reason: str | None = None,
+        message: str = "",
+        payload: Mapping[str, Any] | None = None,
+        ours: bool = False,
+    ) -> None:
+        """Add one event. Everything is redacted, except where `ours` says that no outside text is in it."""
+        if not ours:
+            message = self.redactor.text(message)
+            payload = self.redactor.value(payload) if payload else None
+        text = payload_text(payload)
+        self._events.append(
+            PendingEvent(
+                task_id, None, None, worker_id, event_type, level, reason, actor, message, text, self.now
+            )
+        )
+
+    def next_fences(self, count: int) -> range:
+        """Draw `count` fences from the one sequence of the database; they only grow."""
+        row = self.connection.execute(
+            "UPDATE sequence SET value = value + ? WHERE name = 'fence' RETURNING value", (count,)
+        ).fetchone()
+        return range(row[0] - count + 1, row[0] + 1)
+
+    def rows(self, sql: str, *args: Any) -> list[dict[str, Any]]:
+        """All rows of a constant query as dicts."""
+        cursor = self.connection.execute(sql, args)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def row(self, sql: str, *args: Any) -> dict[str, Any] | None:
+        """The first row of a constant query as a dict, or None."""
+        rows = self.rows(sql, *args)
+        return rows[0] if rows else None
