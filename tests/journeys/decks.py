@@ -35,8 +35,8 @@ handlers = [{handlers}]
 [engine]
 workers = 2
 heartbeat = "200ms"
-suspect_after = "1s"
-lease = "3s"
+suspect_after = "5s"
+lease = "10s"
 stop_grace = "2s"
 cancel_grace = "1s"
 output_drain = "200ms"

@@ -27,9 +27,8 @@ def test_a_command_that_kills_its_worker_needs_review_and_the_others_succeed(dec
 @fault("TF030")
 def test_a_worker_that_falls_silent_is_suspect_then_ended_and_its_task_runs_once_more(deck: Deck) -> None:
     out = deck.home / "out"
-    deck.start()
-    deck.until_ready()
     task_id = deck.add("walk", json.dumps({"file": str(out), "to": 40}))
+    deck.start(TASKDECK_ENGINE__SUSPECT_AFTER="500ms", TASKDECK_ENGINE__LEASE="1500ms")
     until(out.exists, "it walks")
     silent = deck.worker_of(task_id)
     kill(silent, signal.SIGSTOP)

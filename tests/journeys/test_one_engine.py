@@ -29,13 +29,12 @@ def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
     deck.ok("pause", paused)
     deck.ok("cancel", cancelled)
     deck.ok("pause", "--queue")
-    for _ in "12":
-        run = deck.start()
-        deck.until_ready()
-        assert deck.states() == ["PAUSED", "PENDING", "CANCELLED"]
-        assert any("queue" in line for line in deck.ok("why", waiting).splitlines())
-        deck.ok("stop")
-        assert deck.finish(run) == 0
+    run = deck.start()
+    deck.until_ready()
+    assert deck.states() == ["PAUSED", "PENDING", "CANCELLED"]
+    assert "queue" in deck.ok("why", waiting)
+    deck.ok("stop")
+    assert deck.finish(run) == 0
     assert not out.exists()
 
     deck.start()
