@@ -106,7 +106,7 @@ def add(line: CommandLine, options: Options) -> int:
     for_commands = {"--env": options.env, "--cwd": options.cwd, "--pause": options.pause}
     if options.file is not None:
         _refuse(common | for_commands | {"--param": options.param}, "a file's lines say it themselves")
-        return _add_file(line, options.file, options.wait)
+        return add_file(line, options.file, options.wait)
     if line.command is not None:
         _refuse({"--param": options.param}, "a command takes no payload")
         what: dict[str, Any] = {"command": _command(line.command, options)}
@@ -254,7 +254,7 @@ def choice(option: str, value: str | None, known: Sequence[str]) -> str | None:
     return value
 
 
-def _add_file(line: CommandLine, file: str, wait: bool) -> int:
+def add_file(line: CommandLine, file: str, wait: bool) -> int:
     from .lines import placed, read_specs
 
     name = "standard input" if file == "-" else file

@@ -175,7 +175,8 @@ class Engine:
 
     async def _drain(self) -> None:
         grace = 0.0 if self._stop_now else self.config.engine.stop_grace
-        log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.workforce.running, grace)
+        if self.workforce.running:
+            log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.workforce.running, grace)
         await self.writer.write(self._record_stopping)
         draining = asyncio.create_task(self.warden.stop(grace))
         while not draining.done():
@@ -301,6 +302,9 @@ class Engine:
                 log.error(
                     "%d tasks have no handler and can't run (see: taskdeck list state:pending)", left["stuck"]
                 )
+            ended = await self.writer.write(tasks.ended_since, self.options.since)
+            summary = ", ".join(f"{count} {state}" for state, count in ended.items())
+            log.info("nothing is left to do: %s", summary or "no task ended in this run")
             self.request_stop(exit_code=code)
         elif self._waited_too_long() and left["running"] == 0:
             log.error("%d tasks still wait after --max-wait", left["open"])

@@ -373,5 +373,14 @@ def unfinished(tx: Transaction, since: str, types: tuple[str, ...]) -> dict[str,
     }
 
 
+def ended_since(tx: Transaction, since: str) -> dict[str, int]:
+    """How many tasks have ended (or gone to review) since `since` (UTC text), by state."""
+    sql = (
+        "SELECT state, count(*) FROM task WHERE state IN ('SUCCESS','FAILED','DEAD','CANCELLED','NEEDS_REVIEW')"
+        " AND updated_at >= ? GROUP BY state ORDER BY state"
+    )
+    return dict(tx.connection.execute(sql, (since,)).fetchall())
+
+
 def _count(tx: Transaction, condition: str, *args: Any) -> int:
     return tx.connection.execute(f"SELECT count(*) FROM task WHERE {condition}", args).fetchone()[0]

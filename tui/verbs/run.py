@@ -9,7 +9,7 @@ import typer
 from taskdeck.engine import views
 from taskdeck.engine.errors import NoEngine, Unavailable, UsageError
 
-from .. import output
+from .. import adding, output
 from ..commandline import CommandLine
 from ..moments import duration
 
@@ -26,12 +26,21 @@ def run(
         str | None,
         typer.Option("--max-wait", metavar="DURATION", help="With --until-idle: wait at most so long."),
     ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE.jsonl", help="Add these tasks first, as `add -f` does."),
+    ] = None,
 ) -> int:
-    """Run the engine: exit 0 all well, 1 something failed, 6 only reviews are left, 4 another engine works here."""
+    """Run the engine: exit 0 all well, 1 something failed, 6 only reviews are left, 4 another engine works here.
+
+    With -f FILE its tasks are added first; those with a key that is known are not added again.
+    """
     line: CommandLine = ctx.obj
     seconds = duration(max_wait, "--max-wait")
     if seconds is not None and not until_idle:
         raise UsageError("--max-wait bounds --until-idle and needs it", remedy="add --until-idle")
+    if file is not None:
+        adding.add_file(line, file, wait=False)
     from taskdeck.engine.main import run as run_engine
 
     return run_engine(line.config, until_idle=until_idle, max_wait=seconds)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from taskdeck.engine import views
-from taskdeck.engine.errors import NotFound
+from taskdeck.engine.errors import NotFound, TaskdeckError
 
 from .. import format as look
 from .. import output
@@ -49,9 +49,11 @@ def _gather(line: CommandLine) -> dict[str, Any]:
     try:
         with views.open_view(line.config) as view:
             anchors = view.anchors()
+            engine = view.engine()
             return base | {
                 "exists": True,
-                "engine": view.engine(),
+                "engine": engine,
+                "config": _config(line) if engine.running else None,
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
@@ -59,7 +61,17 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             }
     except NotFound:
         nothing = {"counts": {}, "workers": [], "holds": [], "anchor": None}
-        return base | {"exists": False, "engine": views.holder(line.config)} | nothing
+        return base | {"exists": False, "engine": views.holder(line.config), "config": None} | nothing
+
+
+def _config(line: CommandLine) -> dict[str, Any] | None:
+    """Which configuration the engine works with, in its own words; None where it doesn't answer."""
+    from taskdeck.engine import commands
+
+    try:
+        return commands.call(line.config, "ping", line.actor).get("config")
+    except TaskdeckError:
+        return None
 
 
 def _human(found: dict[str, Any]) -> list[str]:
@@ -68,6 +80,7 @@ def _human(found: dict[str, Any]) -> list[str]:
     lines = look.fields(
         [
             ("engine", _engine(found["engine"])),
+            ("config", _settings(found["config"])),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
             ("tasks", tasks),
             ("workers", _workers(found["workers"])),
@@ -93,6 +106,18 @@ def _engine(engine: views.EngineView) -> str:
         else "did not say how it ended"
     )
     return f"not running; the last one {end}"
+
+
+def _settings(config: dict[str, Any] | None) -> str:
+    """Which file is in force, and whether a newer state of it was rejected (TF205)."""
+    if not config:
+        return ""
+    text = f"{config['file'] or 'defaults'}, version {config['version']} of {look.local(config['loaded_at'])}"
+    rejected = config["rejected"]
+    if rejected:
+        why = look.tidy(rejected["why"].splitlines()[0])
+        text = f"file REJECTED at {look.local(rejected['at'])}, running on version {config['version']}: {why}"
+    return text
 
 
 def _workers(workers: list[views.WorkerView]) -> str:
