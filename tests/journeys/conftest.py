@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.decks import Deck
-
-JOBS = Path(__file__).parent / "jobs.py"
+from tests.journeys.decks import JOBS, Deck
 
 
 @pytest.fixture

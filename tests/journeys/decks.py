@@ -25,6 +25,8 @@ from tests import replay
 
 ROOT = Path(__file__).parents[2]
 TASKDECK = ROOT / ".venv" / "bin" / "taskdeck"
+JOBS = Path(__file__).parent / "jobs.py"
+"""The handlers that journeys use."""
 PATIENCE = 20.0
 """Seconds after which a condition is given up; never the time that anything takes."""
 

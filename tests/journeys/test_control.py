@@ -114,7 +114,7 @@ def test_a_handler_pauses_at_a_checkpoint_and_goes_on_from_there(deck: Deck) -> 
 def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
     run = deck.start()
     out = deck.home / "out"
-    walk = deck.add("walk", json.dumps({"file": str(out), "to": 60}))
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 30}))
     sleeper = deck.add("--", "sh", "-c", "trap 'exit 3' TERM; sleep 600 & wait")
     until(lambda: len(lines(out)) > 3, "it walks")
     deck.until_command(sleeper)
@@ -130,7 +130,7 @@ def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
 
     deck.ok("cancel", sleeper)
     assert deck.finish(deck.start("--until-idle")) == 0
-    assert [number for number, _, _ in lines(out)] == list(range(1, 61))
+    assert [number for number, _, _ in lines(out)] == list(range(1, 31))
     assert f"resumes at checkpoint {walked}" in deck.events(walk, "TASK_STATE")[-2]["message"]
     task = deck.show(walk)
     assert (task["retry_count"], task["attempt"]) == (0, 2)  # a drained attempt spends no retry

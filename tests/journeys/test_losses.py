@@ -89,7 +89,7 @@ def test_hundreds_of_tasks_over_four_workers_run_once_each(deck: Deck) -> None:
     assert len({pid for _, pid in notes}) > 1
 
 
-@fault("TF033", "TF023")
+@fault("TF033")
 def test_a_result_and_its_state_are_written_together_whatever_dies_around_them(deck: Deck) -> None:
     out = deck.home / "out"
     task_id = deck.add("note", json.dumps({"file": str(out)}))
@@ -101,6 +101,8 @@ def test_a_result_and_its_state_are_written_together_whatever_dies_around_them(d
     )
     assert deck.finish(run) == 0, deck.told()
     assert once.exists()
+    # The replacement of the lost worker may still be starting when the engine ends: it ends in order, too.
+    assert len(deck.events(None, "WORKER_LOST")) == 1
     assert deck.state(task_id) == "SUCCESS"
     again = deck.add("note", json.dumps({"file": str(out)}))
     once.unlink()
