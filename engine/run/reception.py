@@ -26,6 +26,7 @@ from .crash import crash_at
 from .messages import (
     Answer,
     Beat,
+    Farewell,
     Hello,
     Manifest,
     Outcome,
@@ -86,6 +87,8 @@ class Reception:
             return
         handle.link = link
         handle.send(self._welcome(handle))
+        if self._workforce.draining:
+            handle.send(Farewell(now=False))
         try:
             while (body := await link.receive()) is not None:
                 await self._hear(handle, from_peer(body))

@@ -78,6 +78,8 @@ class Workforce:
         self._empty.set()
         self.published = asyncio.Event()
         """Set once a worker has said what it can run."""
+        self.draining = False
+        """All shall end; a worker that connects only now is told so at once."""
 
     def __iter__(self) -> Iterator[WorkerHandle]:
         return iter(list(self._workers.values()))
@@ -145,6 +147,7 @@ class Workforce:
 
     def drain(self, grace: float, *, now: bool = False) -> None:
         """Ask every attempt to reach its next checkpoint within `grace` seconds, and every worker to end after that."""
+        self.draining = True
         for handle in self:
             for fence, task_id in handle.running.items():
                 handle.send(Ask(task_id, fence, "drain", grace))
