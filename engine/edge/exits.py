@@ -1,0 +1,216 @@
+"""What a network exit is, and the HTTP session that goes out through it.
+
+Owns the one place where a login is written into a URL, and which library carries which scheme: http and https by aiohttp
+itself, SOCKS by the connector of `socks`. Must not judge an exit, choose one, or fall back to another.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from aiohttp import BaseConnector, ClientSession, ClientTimeout, TraceConfig
+
+
+class Scheme(StrEnum):
+    """How an exit is spoken to. Names are resolved by the exit, except with `socks4`, whose protocol has no names."""
+
+    DIRECT = "direct"
+    HTTP = "http"
+    HTTPS = "https"
+    SOCKS4 = "socks4"
+    SOCKS4A = "socks4a"
+    SOCKS5 = "socks5"
+    SOCKS5H = "socks5h"
+
+
+WEB = frozenset({Scheme.HTTP, Scheme.HTTPS})
+SOCKS4 = frozenset({Scheme.SOCKS4, Scheme.SOCKS4A})
+SOCKS5 = frozenset({Scheme.SOCKS5, Scheme.SOCKS5H})
+
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
+
+
+class BadExit(UsageError):
+    """An exit that can't be used as it is described; the text never holds its password."""
+
+    code = "bad_exit"
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One way out. An exit that exists is valid: `BadExit` tells what isn't.
+
+    `host` is a name or an address (IPv6 without brackets). Equal to another where all fields are.
+    """
+
+    scheme: Scheme
+    host: str = ""
+    port: int = 0
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.scheme not in frozenset(Scheme):
+            raise BadExit("the scheme of a route is unknown", "", f"use one of {', '.join(Scheme)}")
+        object.__setattr__(self, "scheme", Scheme(self.scheme))
+        if self.scheme is Scheme.DIRECT:
+            if (self.host, self.port, self.username, self.password) != ("", 0, None, None):
+                raise BadExit("a direct route has no address and no login", "", "leave them out")
+            return
+        _check_place(self.host, self.port)
+        _check_login(self)
+
+    @property
+    def is_proxy(self) -> bool:
+        return self.scheme is not Scheme.DIRECT
+
+    @property
+    def place(self) -> str:
+        """`host:port`, IPv6 in brackets; empty for a direct exit."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.is_proxy else ""
+
+    def shown(self) -> str:
+        """The URL for people: without the password, and without a name that stands alone (often a key)."""
+        if not self.is_proxy:
+            return "direct"
+        alone = self.password is None and self.scheme not in SOCKS4
+        login = "" if self.username is None else ("***" if alone else quote(self.username, safe="")) + "@"
+        return f"{self.scheme}://{login}{self.place}"
+
+    def __str__(self) -> str:
+        return self.shown()
+
+
+def secret_url(exit: Exit) -> str:
+    """The URL with its login, percent-encoded: for libraries and environments, never for a text that is kept."""
+    login = "" if exit.username is None else quote(exit.username, safe="")
+    if exit.password is not None:
+        login += ":" + quote(exit.password, safe="")
+    has_login = exit.username is not None or exit.password is not None
+    return f"{exit.scheme}://{login}{'@' if has_login else ''}{exit.place}"
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Limits of one request in seconds; None = none.
+
+    `connect` covers all up to a usable connection: name, TCP, the proxy's answer, TLS. `read` is the longest silence.
+    """
+
+    total: float | None = 10.0
+    connect: float | None = 5.0
+    read: float | None = 5.0
+
+
+def session(
+    exit: Exit,
+    *,
+    timeouts: Timeouts | None = None,
+    tls: ssl.SSLContext | None = None,
+    traces: Sequence[TraceConfig] = (),
+    fresh: bool = False,
+) -> ClientSession:
+    """An aiohttp session whose every request leaves through `exit`; call it in a running loop, close it after use.
+
+    The environment's proxies are ignored. `tls` (None = the usual authorities) serves a TLS proxy and the target alike:
+    aiohttp knows one for both. With `fresh`, each request has a new connection, no cookies and its body as sent.
+    """
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        connector=_connector(exit, tls, fresh),
+        proxy=secret_url(exit) if exit.scheme in WEB else None,
+        timeout=_client_timeout(timeouts or Timeouts()),
+        trace_configs=list(traces),
+        cookie_jar=aiohttp.DummyCookieJar() if fresh else None,
+        auto_decompress=not fresh,
+        trust_env=False,
+    )
+
+
+def warm_up() -> None:
+    """Import what sessions need: about 0.4 s of work, so a loop calls it in a thread before its first session."""
+    import_module(".socks", __package__)
+
+
+def _connector(exit: Exit, tls: ssl.SSLContext | None, fresh: bool) -> BaseConnector:
+    if exit.scheme in SOCKS4 | SOCKS5:
+        from .socks import connector
+
+        return connector(exit, ssl=tls or True, force_close=fresh)
+    import aiohttp
+
+    return aiohttp.TCPConnector(ssl=tls or True, force_close=fresh)
+
+
+def _client_timeout(timeouts: Timeouts) -> ClientTimeout:
+    import aiohttp
+
+    # aiohttp rounds what is over `ceil_threshold` up to a whole second of the loop's clock. Only `connect` bounds
+    # the wait for a proxy's answer; `sock_connect` is what the SOCKS connector is given.
+    return aiohttp.ClientTimeout(
+        total=timeouts.total,
+        connect=timeouts.connect,
+        sock_connect=timeouts.connect,
+        sock_read=timeouts.read,
+        ceil_threshold=math.inf,
+    )
+
+
+def _check_place(host: str, port: int) -> None:
+    if not (_is_address(host) or (_HOST.fullmatch(host) and not host.replace(".", "").isdecimal())):
+        raise BadExit(
+            "the host of a route is neither a name nor an address", "", "write it as in proxy.example.net"
+        )
+    if not 0 < port < 65536:
+        raise BadExit("the port of a route is out of range", f"it is {port}", "use 1 to 65535")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host)) and "%" not in host
+    except ValueError:
+        return False
+
+
+def _check_login(exit: Exit) -> None:
+    """Refuse what a protocol can't carry: the libraries would drop it in silence or fail in the middle of a handshake."""
+    name, password = exit.username or "", exit.password or ""
+    why = ""
+    if exit.scheme in SOCKS4 and exit.password is not None:
+        why = "SOCKS4 knows a name but no password"
+    elif exit.scheme in SOCKS5 and bool(name) != bool(password):
+        why = "SOCKS5 needs a name and a password, or neither"
+    elif exit.scheme in SOCKS4 | SOCKS5 and not (name + password).isascii():
+        why = "with SOCKS, name and password must be ASCII"
+    elif exit.scheme in SOCKS5 and max(len(name), len(password)) > 255:
+        why = "SOCKS5 carries at most 255 characters each"
+    elif exit.scheme in WEB and ":" in name:
+        why = "a name with a colon can't be sent to an HTTP proxy"
+    elif exit.scheme in WEB and not _is_latin(name + password):
+        why = "an HTTP proxy takes only characters of ISO 8859-1"
+    elif any(ord(character) < 32 or ord(character) == 127 for character in name + password):
+        why = "name or password holds a control character"
+    if why:
+        raise BadExit("the login of a route can't be used", why, "correct the route's name or password")
+
+
+def _is_latin(text: str) -> bool:
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True

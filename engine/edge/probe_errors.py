@@ -1,0 +1,243 @@
+"""What a failed check of an exit means: the table from exceptions and answers to error types.
+
+Owns the mapping of "A correct 3-stage check" and the texts shown with it. Exceptions are judged by the names of
+their classes, so nothing needs to be imported for it. Must not touch the network or decide what becomes of the exit.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..rules.redaction import SHORTEST, Redactor, clean
+from .exits import Exit, Scheme
+
+LONGEST_DETAIL = 200
+"""Characters of an error's detail."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An error type of the table and one line about it, harmless and without secrets."""
+
+    error_type: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """When an error came up.
+
+    `stage` is `tcp`, `probe` or `exit`; `connected` = all handshakes up to the request were done; `tunnelled` = what follows
+    comes from the target: there is no proxy, or it is a tunnel.
+    """
+
+    exit: Exit
+    stage: str
+    connected: bool = False
+    tunnelled: bool = True
+
+
+_SOCKS_CODES = {
+    1: ("TUNNEL_FAILED", "general failure"),
+    2: ("PROXY_DENIED", "not allowed by its rules"),
+    3: ("TUNNEL_FAILED", "network unreachable"),
+    4: ("TUNNEL_FAILED", "host unreachable"),
+    5: ("TUNNEL_FAILED", "connection refused by the target"),
+    6: ("TUNNEL_FAILED", "time to live expired"),
+    7: ("PROXY_PROTO", "it knows no CONNECT"),
+    8: ("PROXY_PROTO", "it doesn't know this kind of address"),
+    91: ("TUNNEL_FAILED", "rejected or failed"),
+    92: ("PROXY_AUTH", "it can't identify the user"),
+    93: ("PROXY_AUTH", "the user's name doesn't match"),
+}
+_RESETS = {
+    "ConnectionResetError",
+    "ConnectionAbortedError",
+    "BrokenPipeError",
+    "ServerDisconnectedError",
+}
+_ERRNO = re.compile(r"\[Errno (\d{1,5})\]")
+
+
+def classify(error: BaseException, when: Circumstances) -> Verdict:
+    """What `error` says about the exit. Order matters: the narrower class of an exception comes first."""
+    facts = _Facts(error, when)
+    for judge in _ORDER:
+        if verdict := judge(facts):
+            return verdict
+    return Verdict("INTERNAL", f"{type(error).__name__} {foreign(str(error), when.exit)}".strip())
+
+
+def foreign(text: str, exit: Exit) -> str:
+    """Text from outside, fit to be shown: no controls, bounded, the exit's login masked.
+
+    A password too short to be masked by its value takes all foreign text with it.
+    """
+    password = exit.password or ""
+    if 0 < len(password) < SHORTEST:
+        return ""
+    redactor = Redactor([password, f"{exit.username or ''}:{password}"] if password else [])
+    return clean(redactor.text(text[: LONGEST_DETAIL * 8]), limit=LONGEST_DETAIL, keep="")
+
+
+class _Facts:
+    """An error with those it came from, as names, numbers and one text."""
+
+    def __init__(self, error: BaseException, when: Circumstances) -> None:
+        chain = list(_chain(error))
+        self.error = error
+        self.when = when
+        self.names = {kind.__name__ for one in chain for kind in type(one).__mro__}
+        self.text = " ".join(str(one) for one in chain)
+        self.errnos = {one.errno for one in chain if isinstance(one, OSError) and one.errno}
+        self.errnos |= {int(number) for number in _ERRNO.findall(self.text)}
+        self.codes = {code for one in chain if isinstance(code := getattr(one, "error_code", None), int)}
+
+    def has(self, *names: str) -> bool:
+        return not self.names.isdisjoint(names)
+
+    @property
+    def at_proxy(self) -> bool:
+        """Whether the error names the proxy as the place; aiohttp's connection errors know their host."""
+        host, port = getattr(self.error, "host", None), getattr(self.error, "port", None)
+        exit = self.when.exit
+        return exit.is_proxy and (str(host).strip("[]").lower(), port) == (exit.host.lower(), exit.port)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised from, and the operating system's error that aiohttp keeps beside it."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        inner = [one.__cause__, getattr(one, "os_error", None)]
+        waiting += [each for each in inner if isinstance(each, Exception)]
+
+
+def _connect_answer(facts: _Facts) -> Verdict | None:
+    """A proxy's answer to CONNECT other than 200."""
+    if not facts.has("ClientHttpProxyError"):
+        return None
+    status = int(getattr(facts.error, "status", 0))
+    detail = f"the proxy answered CONNECT with {status}"
+    if status in (401, 407):
+        return Verdict("PROXY_AUTH", detail)
+    if status in (402, 403, 429, 451):
+        return Verdict("PROXY_DENIED", detail)
+    if 300 <= status < 400:
+        return Verdict("PROBE_REDIRECT", detail)
+    return Verdict("TUNNEL_FAILED" if status >= 500 else "PROXY_PROTO", detail)
+
+
+def _socks_answer(facts: _Facts) -> Verdict | None:
+    """A SOCKS proxy's refusal, or an answer that isn't SOCKS."""
+    for code in facts.codes:
+        kind, meaning = _SOCKS_CODES.get(code, ("PROXY_PROTO", "an unknown reply"))
+        return Verdict(kind, f"the proxy replied {code}: {meaning}")
+    if facts.has("ProxyError"):
+        text = facts.text.lower()
+        if "authentication" in text and "invalid authentication" not in text:
+            return Verdict("PROXY_AUTH", "the proxy refused the login")
+        return Verdict("PROXY_PROTO", "the proxy's answer is not SOCKS")
+    return None
+
+
+def _name(facts: _Facts) -> Verdict | None:
+    """A host name that nobody knows: the proxy's, or (resolved here, without a proxy or with socks4) the target's."""
+    if not facts.has("gaierror", "ClientConnectorDNSError"):
+        return None
+    if facts.when.stage == "tcp" or facts.at_proxy or facts.has("ProxyConnectionError"):
+        return Verdict(
+            "DNS_PROXY", f"no address is known for {foreign(facts.when.exit.host, facts.when.exit)}"
+        )
+    return Verdict("TUNNEL_FAILED", "no address is known for the host asked for")
+
+
+def _timeout(facts: _Facts) -> Verdict | None:
+    if "SSL handshake is taking longer" in facts.text:
+        return Verdict("TUNNEL_TIMEOUT", "the TLS handshake took too long")
+    if not facts.has("TimeoutError", "ProxyTimeoutError"):
+        return None
+    if facts.when.stage == "tcp":
+        return Verdict("TCP_TIMEOUT", "no connection in time")
+    if facts.when.connected or facts.has("SocketTimeoutError"):
+        return Verdict("PROBE_TIMEOUT", "connected, but no whole answer in time")
+    return Verdict(
+        "TUNNEL_TIMEOUT", "the proxy and the target were not through with their handshakes in time"
+    )
+
+
+def _tls(facts: _Facts) -> Verdict | None:
+    if not facts.has("SSLError", "ClientSSLError", "ClientConnectorCertificateError"):
+        return None
+    detail = foreign(_tls_reason(facts), facts.when.exit)
+    if facts.at_proxy:
+        return Verdict("PROXY_TLS", f"TLS with the proxy failed: {detail}")
+    if facts.has("SSLCertVerificationError", "ClientConnectorCertificateError"):
+        return Verdict("TLS_INTERCEPT", f"somebody else's certificate stands for the target: {detail}")
+    return Verdict("TARGET_TLS", f"TLS with the target failed: {detail}")
+
+
+def _tls_reason(facts: _Facts) -> str:
+    for one in _chain(facts.error):
+        reason = getattr(one, "verify_message", None) or getattr(one, "reason", None)
+        if isinstance(reason, str):
+            return reason
+    return "for no reason given"
+
+
+def _system(facts: _Facts) -> Verdict | None:
+    """What the operating system says of the connection to the proxy; past it, or without one, the target is meant."""
+    if errno.ECONNREFUSED not in facts.errnos and not _is_unreachable(facts):
+        return None
+    is_refused = facts.errnos == {errno.ECONNREFUSED}
+    to_proxy = facts.has("ClientProxyConnectionError", "ProxyConnectionError") or facts.at_proxy
+    if facts.when.stage == "tcp" or to_proxy:
+        kind = "TCP_REFUSED" if is_refused else "TCP_UNREACHABLE"
+        return Verdict(kind, "nobody listens there" if is_refused else "the network doesn't get there")
+    return Verdict("TUNNEL_FAILED", "the target can't be reached")
+
+
+def _is_unreachable(facts: _Facts) -> bool:
+    if facts.when.stage == "tcp":
+        return facts.has("OSError")
+    return bool(facts.errnos & {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
+
+
+def _reset(facts: _Facts) -> Verdict | None:
+    if facts.names.isdisjoint(_RESETS) and "not completed" not in facts.text:
+        return None
+    return Verdict("TCP_RESET", "the connection was cut off")
+
+
+def _protocol(facts: _Facts) -> Verdict | None:
+    """An answer that isn't HTTP: the proxy's, or what came through a good tunnel."""
+    if facts.has("IncompleteReadError"):
+        return Verdict("PROXY_PROTO", "the proxy ended the connection in the middle of an answer")
+    if not facts.has("ClientResponseError", "ClientPayloadError", "HttpProcessingError"):
+        return None
+    if facts.when.connected and (facts.when.tunnelled or facts.has("ClientPayloadError")):
+        return Verdict("PROBE_BODY", "the answer is not valid HTTP")
+    return Verdict("PROXY_PROTO", f"the proxy's answer is not {_spoken(facts.when.exit)}")
+
+
+def _spoken(exit: Exit) -> str:
+    return "SOCKS" if exit.scheme not in (Scheme.HTTP, Scheme.HTTPS, Scheme.DIRECT) else "HTTP"
+
+
+_ORDER = (
+    _connect_answer,
+    _socks_answer,
+    _name,
+    _timeout,
+    _tls,
+    _system,
+    _reset,
+    _protocol,
+)

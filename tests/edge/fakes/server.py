@@ -1,0 +1,118 @@
+"""A listening server for fakes: ends with its block, closes what it accepted, and can leave and retake its port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from contextlib import suppress
+from typing import Self
+
+from taskdeck.engine.clock import SystemClock
+
+Reader = asyncio.StreamReader
+Writer = asyncio.StreamWriter
+Ends = tuple[Reader, Writer]
+"""Both directions of one connection."""
+
+CLOCK = SystemClock()
+DRIP_PAUSE = 0.02
+"""Seconds between two bytes of a drip."""
+
+
+class FakeServer:
+    """Serves on 127.0.0.1 while its `async with` block runs; subclasses say how (`serve`)."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.port = 0
+        self.connections = 0
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], Writer] = {}
+
+    async def serve(self, reader: Reader, writer: Writer) -> None:
+        """Handle one connection; it is closed afterwards."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def listen(self) -> None:
+        """Take the port: any free one, and from then on the same again."""
+        if self._server is None:
+            self._server = await asyncio.start_server(
+                self._accept, "127.0.0.1", self.port, ssl=self._tls, reuse_address=True
+            )
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def leave(self) -> None:
+        """Leave the port: who connects from now on is refused."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _accept(self, reader: Reader, writer: Writer) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task
+        self._open[task] = writer
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                await self.serve(reader, writer)
+        except asyncio.CancelledError:
+            writer.transport.abort()  # the block has ended; asyncio would log what is raised here
+        finally:
+            writer.close()
+            del self._open[task]
+
+
+def reset(writer: Writer) -> None:
+    """End the connection with a reset."""
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def drip(writer: Writer, beginning: bytes) -> None:
+    """Send `beginning` and then an `x` again and again, a byte each, until the peer has gone."""
+    while True:
+        writer.write(beginning[:1] or b"x")
+        beginning = beginning[1:]
+        await writer.drain()
+        await CLOCK.pause(DRIP_PAUSE)
+
+
+async def until_gone(reader: Reader) -> None:
+    """Take in whatever comes, say nothing, until the peer ends."""
+    while await reader.read(65536):
+        pass
+
+
+async def join(one: Ends, other: Ends) -> None:
+    """Pass bytes on in both directions until either side ends."""
+    ways = [
+        asyncio.create_task(_pass_on(one[0], other[1])),
+        asyncio.create_task(_pass_on(other[0], one[1])),
+    ]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        other[1].close()
+
+
+async def _pass_on(reader: Reader, writer: Writer) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
