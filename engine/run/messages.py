@@ -46,6 +46,12 @@ class TypeInfo(Message, frozen=True):
     checkpoint_version: int = 1
     schema: str = ""
     """JSON Schema of the payload, or empty."""
+    needs: list[str] = msgspec.field(default_factory=list)
+    """Pools that an attempt leases from, `pool` or `pool:count`."""
+    route: str = ""
+    """The group (or id) of routes that an attempt leases one of; empty = none."""
+    allow_direct: bool = False
+    sync: bool = False
 
 
 def stored(info: TypeInfo) -> str:
@@ -155,6 +161,18 @@ class Outcome(Message, frozen=True):
     """Last lines of a command's output, cleaned, for the screen."""
 
 
+class RouteResult(Message, frozen=True):
+    """What a task saw of its route: `target` is the host, `error_type` an `ErrorType` or empty, `ms` to the headers."""
+
+    task_id: int
+    fence: int
+    route_id: str
+    target: str
+    error_type: str = ""
+    status: int = 0
+    ms: float | None = None
+
+
 class Validated(Message, frozen=True):
     """Answer to `Validate`: empty `problem` = the payload fits the type."""
 
@@ -182,6 +200,7 @@ FromPeer = (
     | OperationBegin
     | OperationEnd
     | Outcome
+    | RouteResult
     | Validated
     | Call
 )
@@ -204,6 +223,20 @@ class Welcome(Message, frozen=True):
     logs: str
 
 
+class LeasedRoute(msgspec.Struct, frozen=True, array_like=True):
+    """The network exit that an attempt holds. The password travels on the private socket only and is never written."""
+
+    route_id: str
+    scheme: str
+    host: str = ""
+    port: int = 0
+    username: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"LeasedRoute({self.route_id!r}, {self.scheme}://{self.host}:{self.port})"
+
+
 class Run(Message, frozen=True):
     """Start an attempt. For type `shell` the payload is the command (`argv`, `cwd`, `env`, `pause`)."""
 
@@ -223,6 +256,9 @@ class Run(Message, frozen=True):
     scheduled_at: str = ""
     retry_count: int = 0
     max_retry: int = 0
+    resources: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """The resources that this attempt holds, by pool."""
+    route: LeasedRoute | None = None
 
 
 class Ask(Message, frozen=True):
