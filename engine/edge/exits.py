@@ -39,7 +39,8 @@ WEB = frozenset({Scheme.HTTP, Scheme.HTTPS})
 SOCKS4 = frozenset({Scheme.SOCKS4, Scheme.SOCKS4A})
 SOCKS5 = frozenset({Scheme.SOCKS5, Scheme.SOCKS5H})
 
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?")
 
 
 class BadExit(UsageError):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ..errors import UsageError
 from ..rules.cleaning import clean
+from ..rules.route_errors import ErrorType
 from .exits import WEB, Exit
 from .probe_errors import Verdict, foreign
 
@@ -60,18 +61,22 @@ class Judge:
         if status != self.status:
             return self._judge_status(status, is_tunnelled(exit, self.url))
         if len(body) > MOST_BODY:
-            return Verdict("PROBE_BODY", f"the answer is longer than {MOST_BODY} bytes")
+            return Verdict(ErrorType.PROBE_BODY, f"the answer is longer than {MOST_BODY} bytes")
         if self._accepts(body, nonce):
             return None
-        return Verdict("PROBE_BODY", f"not the judge's answer: {foreign(_text(body), exit)}".rstrip(": "))
+        return Verdict(
+            ErrorType.PROBE_BODY, f"not the judge's answer: {foreign(_text(body), exit)}".rstrip(": ")
+        )
 
     def _judge_status(self, status: int, tunnelled: bool) -> Verdict:
         """A proxy that isn't a tunnel may have given the status itself; some answer 401 where 407 is meant."""
         if status == 407 or (status == 401 and not tunnelled):
-            return Verdict("PROXY_AUTH", f"answered {status}: the proxy's login is wrong or missing")
+            return Verdict(ErrorType.PROXY_AUTH, f"answered {status}: the proxy's login is wrong or missing")
         if 300 <= status < 400:
-            return Verdict("PROBE_REDIRECT", f"answered {status}: something redirects what goes out here")
-        return Verdict("PROBE_STATUS", f"answered {status}, expected {self.status}")
+            return Verdict(
+                ErrorType.PROBE_REDIRECT, f"answered {status}: something redirects what goes out here"
+            )
+        return Verdict(ErrorType.PROBE_STATUS, f"answered {status}, expected {self.status}")
 
     def _accepts(self, body: bytes, nonce: str) -> bool:
         if self.status == 204:
@@ -105,9 +110,9 @@ class Outside:
     def judge_address(self, exit: Exit, address: _Address) -> Verdict | None:
         """Whether the exit may show this address; a direct exit shows this host's own, and that is right."""
         if exit.is_proxy and _is_in(address, self.own_ips):
-            return Verdict("EXIT_IP_LEAK", f"{address} is this host's own address")
+            return Verdict(ErrorType.EXIT_IP_LEAK, f"{address} is this host's own address")
         if self.expected_ip and not _is_in(address, [self.expected_ip]):
-            return Verdict("EXIT_IP_MISMATCH", f"{address} is not in {self.expected_ip}")
+            return Verdict(ErrorType.EXIT_IP_MISMATCH, f"{address} is not in {self.expected_ip}")
         return None
 
     def find_region(self, address: _Address) -> tuple[str | None, Verdict | None]:
@@ -115,7 +120,9 @@ class Outside:
         try:
             region = self.region_of(str(address)) if self.region_of else None
         except Exception as error:
-            lacking = Verdict("GEO_UNAVAILABLE", f"regions can't be looked up: {type(error).__name__}")
+            lacking = Verdict(
+                ErrorType.GEO_UNAVAILABLE, f"regions can't be looked up: {type(error).__name__}"
+            )
             return None, lacking if self.expected_regions else None
         return region, self._judge_region(address, region)
 
@@ -125,21 +132,23 @@ class Outside:
             return None
         if region is not None:
             wanted = ", ".join(sorted(expected))
-            return Verdict("REGION_MISMATCH", f"{address} is in {clean(region, limit=40)}, expected {wanted}")
+            return Verdict(
+                ErrorType.REGION_MISMATCH, f"{address} is in {clean(region, limit=40)}, expected {wanted}"
+            )
         if self.allow_unknown_region:
             return None
-        return Verdict("REGION_UNKNOWN", f"the region of {address} is not known")
+        return Verdict(ErrorType.REGION_UNKNOWN, f"the region of {address} is not known")
 
 
 def read_address(exit: Exit, status: int, body: bytes) -> _Address | Verdict:
     """The one address that an answer consists of, an IPv4 one as such even where it is written as IPv6."""
     if status != 200:
-        return Verdict("EXIT_PARSE", f"the service that tells addresses answered {status}")
+        return Verdict(ErrorType.EXIT_PARSE, f"the service that tells addresses answered {status}")
     text = _text(body)
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        return Verdict("EXIT_PARSE", f"not an address: {foreign(text, exit)}".rstrip(": "))
+        return Verdict(ErrorType.EXIT_PARSE, f"not an address: {foreign(text, exit)}".rstrip(": "))
     return _plain(address)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..rules.redaction import SHORTEST, Redactor, clean
+from ..rules.route_errors import ErrorType
 from .exits import Exit, Scheme
 
 LONGEST_DETAIL = 200
@@ -22,7 +23,7 @@ LONGEST_DETAIL = 200
 class Verdict:
     """An error type of the table and one line about it, harmless and without secrets."""
 
-    error_type: str
+    error_type: ErrorType
     detail: str
 
 
@@ -41,17 +42,17 @@ class Circumstances:
 
 
 _SOCKS_CODES = {
-    1: ("TUNNEL_FAILED", "general failure"),
-    2: ("PROXY_DENIED", "not allowed by its rules"),
-    3: ("TUNNEL_FAILED", "network unreachable"),
-    4: ("TUNNEL_FAILED", "host unreachable"),
-    5: ("TUNNEL_FAILED", "connection refused by the target"),
-    6: ("TUNNEL_FAILED", "time to live expired"),
-    7: ("PROXY_PROTO", "it knows no CONNECT"),
-    8: ("PROXY_PROTO", "it doesn't know this kind of address"),
-    91: ("TUNNEL_FAILED", "rejected or failed"),
-    92: ("PROXY_AUTH", "it can't identify the user"),
-    93: ("PROXY_AUTH", "the user's name doesn't match"),
+    1: (ErrorType.TUNNEL_FAILED, "general failure"),
+    2: (ErrorType.PROXY_DENIED, "not allowed by its rules"),
+    3: (ErrorType.TUNNEL_FAILED, "network unreachable"),
+    4: (ErrorType.TUNNEL_FAILED, "host unreachable"),
+    5: (ErrorType.TUNNEL_FAILED, "connection refused by the target"),
+    6: (ErrorType.TUNNEL_FAILED, "time to live expired"),
+    7: (ErrorType.PROXY_PROTO, "it knows no CONNECT"),
+    8: (ErrorType.PROXY_PROTO, "it doesn't know this kind of address"),
+    91: (ErrorType.TUNNEL_FAILED, "rejected or failed"),
+    92: (ErrorType.PROXY_AUTH, "it can't identify the user"),
+    93: (ErrorType.PROXY_AUTH, "the user's name doesn't match"),
 }
 _RESETS = {
     "ConnectionResetError",
@@ -68,7 +69,7 @@ def classify(error: BaseException, when: Circumstances) -> Verdict:
     for judge in _ORDER:
         if verdict := judge(facts):
             return verdict
-    return Verdict("INTERNAL", f"{type(error).__name__} {foreign(str(error), when.exit)}".strip())
+    return Verdict(ErrorType.INTERNAL, f"{type(error).__name__} {foreign(str(error), when.exit)}".strip())
 
 
 def foreign(text: str, exit: Exit) -> str:
@@ -127,24 +128,24 @@ def _connect_answer(facts: _Facts) -> Verdict | None:
     status = int(getattr(facts.error, "status", 0))
     detail = f"the proxy answered CONNECT with {status}"
     if status in (401, 407):
-        return Verdict("PROXY_AUTH", detail)
+        return Verdict(ErrorType.PROXY_AUTH, detail)
     if status in (402, 403, 429, 451):
-        return Verdict("PROXY_DENIED", detail)
+        return Verdict(ErrorType.PROXY_DENIED, detail)
     if 300 <= status < 400:
-        return Verdict("PROBE_REDIRECT", detail)
-    return Verdict("TUNNEL_FAILED" if status >= 500 else "PROXY_PROTO", detail)
+        return Verdict(ErrorType.PROBE_REDIRECT, detail)
+    return Verdict(ErrorType.TUNNEL_FAILED if status >= 500 else ErrorType.PROXY_PROTO, detail)
 
 
 def _socks_answer(facts: _Facts) -> Verdict | None:
     """A SOCKS proxy's refusal, or an answer that isn't SOCKS."""
     for code in facts.codes:
-        kind, meaning = _SOCKS_CODES.get(code, ("PROXY_PROTO", "an unknown reply"))
+        kind, meaning = _SOCKS_CODES.get(code, (ErrorType.PROXY_PROTO, "an unknown reply"))
         return Verdict(kind, f"the proxy replied {code}: {meaning}")
     if facts.has("ProxyError"):
         text = facts.text.lower()
         if "authentication" in text and "invalid authentication" not in text:
-            return Verdict("PROXY_AUTH", "the proxy refused the login")
-        return Verdict("PROXY_PROTO", "the proxy's answer is not SOCKS")
+            return Verdict(ErrorType.PROXY_AUTH, "the proxy refused the login")
+        return Verdict(ErrorType.PROXY_PROTO, "the proxy's answer is not SOCKS")
     return None
 
 
@@ -154,22 +155,22 @@ def _name(facts: _Facts) -> Verdict | None:
         return None
     if facts.when.stage == "tcp" or facts.at_proxy or facts.has("ProxyConnectionError"):
         return Verdict(
-            "DNS_PROXY", f"no address is known for {foreign(facts.when.exit.host, facts.when.exit)}"
+            ErrorType.DNS_PROXY, f"no address is known for {foreign(facts.when.exit.host, facts.when.exit)}"
         )
-    return Verdict("TUNNEL_FAILED", "no address is known for the host asked for")
+    return Verdict(ErrorType.TUNNEL_FAILED, "no address is known for the host asked for")
 
 
 def _timeout(facts: _Facts) -> Verdict | None:
     if "SSL handshake is taking longer" in facts.text:
-        return Verdict("TUNNEL_TIMEOUT", "the TLS handshake took too long")
+        return Verdict(ErrorType.TUNNEL_TIMEOUT, "the TLS handshake took too long")
     if not facts.has("TimeoutError", "ProxyTimeoutError"):
         return None
     if facts.when.stage == "tcp":
-        return Verdict("TCP_TIMEOUT", "no connection in time")
+        return Verdict(ErrorType.TCP_TIMEOUT, "no connection in time")
     if facts.when.connected or facts.has("SocketTimeoutError"):
-        return Verdict("PROBE_TIMEOUT", "connected, but no whole answer in time")
+        return Verdict(ErrorType.PROBE_TIMEOUT, "connected, but no whole answer in time")
     return Verdict(
-        "TUNNEL_TIMEOUT", "the proxy and the target were not through with their handshakes in time"
+        ErrorType.TUNNEL_TIMEOUT, "the proxy and the target were not through with their handshakes in time"
     )
 
 
@@ -178,10 +179,12 @@ def _tls(facts: _Facts) -> Verdict | None:
         return None
     detail = foreign(_tls_reason(facts), facts.when.exit)
     if facts.at_proxy:
-        return Verdict("PROXY_TLS", f"TLS with the proxy failed: {detail}")
+        return Verdict(ErrorType.PROXY_TLS, f"TLS with the proxy failed: {detail}")
     if facts.has("SSLCertVerificationError", "ClientConnectorCertificateError"):
-        return Verdict("TLS_INTERCEPT", f"somebody else's certificate stands for the target: {detail}")
-    return Verdict("TARGET_TLS", f"TLS with the target failed: {detail}")
+        return Verdict(
+            ErrorType.TLS_INTERCEPT, f"somebody else's certificate stands for the target: {detail}"
+        )
+    return Verdict(ErrorType.TARGET_TLS, f"TLS with the target failed: {detail}")
 
 
 def _tls_reason(facts: _Facts) -> str:
@@ -199,9 +202,9 @@ def _system(facts: _Facts) -> Verdict | None:
     is_refused = facts.errnos == {errno.ECONNREFUSED}
     to_proxy = facts.has("ClientProxyConnectionError", "ProxyConnectionError") or facts.at_proxy
     if facts.when.stage == "tcp" or to_proxy:
-        kind = "TCP_REFUSED" if is_refused else "TCP_UNREACHABLE"
+        kind = ErrorType.TCP_REFUSED if is_refused else ErrorType.TCP_UNREACHABLE
         return Verdict(kind, "nobody listens there" if is_refused else "the network doesn't get there")
-    return Verdict("TUNNEL_FAILED", "the target can't be reached")
+    return Verdict(ErrorType.TUNNEL_FAILED, "the target can't be reached")
 
 
 def _is_unreachable(facts: _Facts) -> bool:
@@ -213,18 +216,18 @@ def _is_unreachable(facts: _Facts) -> bool:
 def _reset(facts: _Facts) -> Verdict | None:
     if facts.names.isdisjoint(_RESETS) and "not completed" not in facts.text:
         return None
-    return Verdict("TCP_RESET", "the connection was cut off")
+    return Verdict(ErrorType.TCP_RESET, "the connection was cut off")
 
 
 def _protocol(facts: _Facts) -> Verdict | None:
     """An answer that isn't HTTP: the proxy's, or what came through a good tunnel."""
     if facts.has("IncompleteReadError"):
-        return Verdict("PROXY_PROTO", "the proxy ended the connection in the middle of an answer")
+        return Verdict(ErrorType.PROXY_PROTO, "the proxy ended the connection in the middle of an answer")
     if not facts.has("ClientResponseError", "ClientPayloadError", "HttpProcessingError"):
         return None
     if facts.when.connected and (facts.when.tunnelled or facts.has("ClientPayloadError")):
-        return Verdict("PROBE_BODY", "the answer is not valid HTTP")
-    return Verdict("PROXY_PROTO", f"the proxy's answer is not {_spoken(facts.when.exit)}")
+        return Verdict(ErrorType.PROBE_BODY, "the answer is not valid HTTP")
+    return Verdict(ErrorType.PROXY_PROTO, f"the proxy's answer is not {_spoken(facts.when.exit)}")
 
 
 def _spoken(exit: Exit) -> str:

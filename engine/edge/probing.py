@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock, SystemClock
+from ..rules.route_errors import EXIT, PROBE, TCP, ErrorType
 from .exits import Exit, Timeouts, session
 from .judging import MOST_BODY, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
@@ -35,14 +36,18 @@ HAPPY_EYEBALLS = 0.25
 _REQUEST: dict[str, Any] = {"allow_redirects": False, "headers": {"Accept-Encoding": "identity"}}
 
 
+NUMBERS = {"tcp": TCP, "probe": PROBE, "exit": EXIT}
+"""The stages by name, as the rules count them."""
+
+
 @dataclass(frozen=True)
 class Stage:
-    """One stage that was run, `tcp`, `probe` or `exit`, and the milliseconds until it passed or failed."""
+    """One stage that was run, by its name in `NUMBERS`, and the milliseconds until it passed or failed."""
 
     name: str
     ok: bool
     ms: float
-    error_type: str | None = None
+    error_type: ErrorType | None = None
     detail: str = ""
 
 
@@ -56,13 +61,18 @@ class ProbeResult:
 
     ok: bool
     stages: tuple[Stage, ...]
-    error_type: str | None
+    error_type: ErrorType | None
     detail: str
     latency_ms: float | None
     exit_ip: str | None
     exit_region: str | None
     verified: bool
     lag_ms: float
+
+    @property
+    def passed(self) -> int:
+        """The number of the last stage that passed, 0 = none."""
+        return max((NUMBERS[stage.name] for stage in self.stages if stage.ok), default=0)
 
 
 async def probe(
@@ -202,7 +212,7 @@ class _Check:
     def result(self, lag: float) -> ProbeResult:
         """What is known now; a check that isn't complete is over its budget."""
         if not self.complete:
-            self._write(Verdict("BUDGET_EXCEEDED", f"not through within {self.budgets.total:g} s"))
+            self._write(Verdict(ErrorType.BUDGET_EXCEEDED, f"not through within {self.budgets.total:g} s"))
         last = self.stages[-1]
         took = next((stage.ms for stage in self.stages if stage.name == "probe"), None)
         return ProbeResult(

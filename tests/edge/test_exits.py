@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.pretty import pretty_repr
+
 from taskdeck.engine.edge.exits import BadExit, Exit, Scheme, Timeouts, secret_url, session
 from tests.edge.fakes.faults import Behaviour, Fault
 from tests.edge.fakes.http_proxy import HttpProxy
@@ -65,6 +66,9 @@ def test_a_login_comes_back_out_of_its_url_exactly_as_it_was(name: str, password
         ({"host": ""}, "host"),
         ({"host": "999.1.1.1"}, "host"),
         ({"host": "a b"}, "host"),
+        ({"host": "a..b"}, "host"),
+        ({"host": "a" * 64 + ".example"}, "host"),
+        ({"host": "proxy.example.net\n"}, "host"),
         ({"host": "fe80::1%eth0"}, "host"),
         ({"host": "evil.example/@h"}, "host"),
         ({"port": 0}, "port"),

@@ -40,6 +40,8 @@ class FakeProxy(FakeServer):
         self.behaviour = behaviour or Behaviour()
         self.requests = 0
         self.targets: list[str] = []
+        self.granted = asyncio.Event()
+        """Set once the way to a target is open."""
 
     async def listen(self) -> None:
         await super().listen()
@@ -73,6 +75,7 @@ class FakeProxy(FakeServer):
 
     async def tunnel(self, client: Ends, target: Ends, fault: Fault) -> None:
         """What follows the grant."""
+        self.granted.set()
         try:
             if fault is Fault.SILENT_TUNNEL:
                 await until_gone(client[0])
@@ -91,7 +94,7 @@ class FakeProxy(FakeServer):
     async def reach(self, host: str, port: int) -> Ends:
         """Connect to a target from this proxy's own address; `OSError` where that fails."""
         return await asyncio.open_connection(
-            host, port, local_addr=(self.leaves_from, 0), family=socket.AF_INET
+            host.rstrip("."), port, local_addr=(self.leaves_from, 0), family=socket.AF_INET
         )
 
 

@@ -27,6 +27,9 @@ class FakeServer:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0
         self.connections = 0
+        self.idle = asyncio.Event()
+        """Set while nobody is connected."""
+        self.idle.set()
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], Writer] = {}
@@ -65,6 +68,7 @@ class FakeServer:
         task = asyncio.current_task()
         assert task
         self._open[task] = writer
+        self.idle.clear()
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self.serve(reader, writer)
@@ -73,6 +77,8 @@ class FakeServer:
         finally:
             writer.close()
             del self._open[task]
+            if not self._open:
+                self.idle.set()
 
 
 def reset(writer: Writer) -> None:
