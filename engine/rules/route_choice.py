@@ -44,7 +44,10 @@ class RouteChoice(Struct, frozen=True):
 
 
 def slow_start(recovered_at: float | None, now: float, slow_start_s: float) -> float:
-    """The share of its score that a recovered route ranks with: 0.1 rising to 1. Without a recovery, or one of another boot, it is 1."""
+    """The share of its score that a recovered route ranks with: 0.1 rising to 1.
+
+    Without a recovery, or after one of another boot, it is 1.
+    """
     if recovered_at is None or recovered_at > now or slow_start_s <= 0:
         return 1.0
     return max(0.1, min(1.0, (now - recovered_at) / slow_start_s))
