@@ -6,7 +6,7 @@ writes of other threads in a trial.
 
 from __future__ import annotations
 
-from peewee import AutoField, FloatField, IntegerField, Model, TextField
+from peewee import AutoField, CompositeKey, FloatField, IntegerField, Model, TextField
 
 
 class Engine(Model):
@@ -96,6 +96,10 @@ class Task(Model):
     started_at = TextField(null=True)
     finished_at = TextField(null=True)
     updated_at = TextField()
+    needs = TextField(null=True)
+    route = TextField(null=True)
+    allow_direct = IntegerField(null=True)
+    lane = TextField()
 
 
 class Attempt(Model):
@@ -170,6 +174,151 @@ class Hold(Model):
     created_at = TextField()
 
 
+class Resource(Model):
+    """Something that only one attempt a slot may use at a time; lives in a pool."""
+
+    resource_id = TextField(primary_key=True)
+    pool = TextField()
+    kind = TextField()
+    labels = TextField()
+    capacity = IntegerField()
+    min_reuse = FloatField()
+    origin = TextField()
+    config_rev = IntegerField()
+    removed_at = TextField(null=True)
+    updated_at = TextField()
+
+
+class _Slot(Model):
+    """One lease's worth of a resource or route. Only `store.slots` writes its `state`."""
+
+    id = AutoField()
+    number = IntegerField()
+    state = TextField()
+    task_id = IntegerField(null=True)
+    lease_owner = TextField(null=True)
+    fence = IntegerField()
+    lease_until = TextField(null=True)
+    lease_until_boot = FloatField(null=True)
+    boot_id = TextField(null=True)
+    cooldown_until = TextField(null=True)
+    cooldown_until_boot = FloatField(null=True)
+    cooldown_reason = TextField(null=True)
+    drain = IntegerField()
+    pending = TextField(null=True)
+    uses = IntegerField()
+    last_used_at = TextField(null=True)
+    last_error = TextField(null=True)
+    updated_at = TextField()
+
+
+class ResourceSlot(_Slot):
+    """A slot of a resource."""
+
+    resource_id = TextField()
+
+    class Meta:
+        table_name = "resource_slot"
+
+
+class Route(Model):
+    """A network exit: where it is and who may use it; its password is only referred to."""
+
+    route_id = TextField(primary_key=True)
+    scheme = TextField()
+    host = TextField()
+    port = IntegerField()
+    username = TextField()
+    secret_ref = TextField(null=True)
+    group = TextField()
+    labels = TextField()
+    capacity = IntegerField()
+    min_reuse = FloatField()
+    origin = TextField()
+    expected_ip = TextField(null=True)
+    expected_regions = TextField()
+    config_rev = IntegerField()
+    removed_at = TextField(null=True)
+    updated_at = TextField()
+
+
+class RouteSlot(_Slot):
+    """A slot of a route."""
+
+    route_id = TextField()
+
+    class Meta:
+        table_name = "route_slot"
+
+
+class RouteHealth(Model):
+    """What is known of a route's health: `model` is the JSON of `rules.route_health.RouteHealth`, the rest is for show."""
+
+    route_id = TextField(primary_key=True)
+    model = TextField()
+    score = FloatField(null=True)
+    latency_ms = FloatField(null=True)
+    tcp_ms = FloatField(null=True)
+    probe_ms = FloatField(null=True)
+    exit_ms = FloatField(null=True)
+    consecutive_successes = IntegerField()
+    consecutive_failures = IntegerField()
+    recent_timeouts = IntegerField()
+    cooldown_level = IntegerField()
+    degraded = IntegerField()
+    last_stage = IntegerField(null=True)
+    last_error_type = TextField(null=True)
+    last_error_detail = TextField(null=True)
+    exit_ip = TextField(null=True)
+    exit_region = TextField(null=True)
+    checks = IntegerField()
+    exit_seen_at = TextField(null=True)
+    last_check_at = TextField(null=True)
+    last_ok_at = TextField(null=True)
+    next_check_at = TextField(null=True)
+    next_check_boot = FloatField(null=True)
+    boot_id = TextField(null=True)
+    probe_token = TextField(null=True)
+    probe_until_boot = FloatField(null=True)
+    updated_at = TextField()
+
+    class Meta:
+        table_name = "route_health"
+
+
+class RouteSample(Model):
+    """One result of a probe or a task; the last fifty of each route are kept."""
+
+    id = AutoField()
+    route_id = TextField()
+    at = TextField()
+    source = TextField()
+    stage = IntegerField()
+    error_type = TextField(null=True)
+    ms = FloatField(null=True)
+    target = TextField(null=True)
+
+    class Meta:
+        table_name = "route_sample"
+
+
+class RouteTarget(Model):
+    """What one target does to one route."""
+
+    route_id = TextField()
+    target = TextField()
+    ok = IntegerField()
+    fail = IntegerField()
+    blocked = IntegerField()
+    consecutive_blocked = IntegerField()
+    blocked_until = TextField(null=True)
+    level = IntegerField()
+
+    class Meta:
+        table_name = "route_target"
+        primary_key = CompositeKey("route_id", "target")
+
+
 class Sequence(Model):
     """Database-wide counters; `fence` is the only one so far."""
 
@@ -220,6 +369,13 @@ TABLES: tuple[type[Model], ...] = (
     Operation,
     Request,
     Hold,
+    Resource,
+    ResourceSlot,
+    Route,
+    RouteSlot,
+    RouteHealth,
+    RouteSample,
+    RouteTarget,
     Sequence,
     Event,
     EventHead,

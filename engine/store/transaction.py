@@ -19,7 +19,7 @@ from .events import PendingEvent, append, payload_text
 if TYPE_CHECKING:
     from peewee import SqliteDatabase
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Number of the newest migration; kept in `PRAGMA user_version`."""
 
 WRITER_PRAGMAS = (
@@ -139,6 +139,8 @@ class Transaction:
         actor: str,
         task_id: int | None = None,
         worker_id: int | None = None,
+        resource_id: str | None = None,
+        route_id: str | None = None,
         level: str = "info",
         reason: str | None = None,
         message: str = "",
@@ -152,7 +154,17 @@ class Transaction:
         text = payload_text(payload)
         self._events.append(
             PendingEvent(
-                task_id, None, None, worker_id, event_type, level, reason, actor, message, text, self.now
+                task_id,
+                resource_id,
+                route_id,
+                worker_id,
+                event_type,
+                level,
+                reason,
+                actor,
+                message,
+                text,
+                self.now,
             )
         )
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import peewee
 import pytest
+from playhouse.migrations import Runner
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
 from taskdeck.engine.rules.chain import row_hash
 from taskdeck.engine.store import database, tables
 from taskdeck.engine.store.database import open_for_writing
-from taskdeck.engine.store.transaction import WRITER_PRAGMAS, Transaction
+from taskdeck.engine.store.transaction import SCHEMA_VERSION, WRITER_PRAGMAS, Transaction
 from tests.faults import fault
 from tests.scratch import Scratch
 
@@ -45,7 +46,7 @@ def test_opening_again_migrates_nothing_and_loses_nothing(tmp_path: Path) -> Non
     first.close()
     reopened = open_for_writing(tmp_path / "taskdeck.db", NOW)
     assert reopened.execute_sql("SELECT id FROM task").fetchall() == [(task_id,)]
-    assert reopened.execute_sql("SELECT count(*) FROM schema_migration").fetchone() == (1,)
+    assert reopened.execute_sql("SELECT count(*) FROM schema_migration").fetchone() == (SCHEMA_VERSION,)
     reopened.close()
 
 
@@ -79,7 +80,7 @@ def test_an_older_schema_is_backed_up_before_it_is_migrated(
     made = Scratch(tmp_path)
     made.add()
     made.close()
-    monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(database, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     open_for_writing(tmp_path / "taskdeck.db", NOW).close()
     (backup,) = (tmp_path / "backups").iterdir()
     with sqlite3.connect(backup) as copy:
@@ -164,3 +165,23 @@ def test_fences_are_drawn_from_one_sequence_and_only_grow(scratch: Scratch) -> N
         for fence in scratch.do(lambda tx, count=count: list(tx.next_fences(count)))
     ]
     assert drawn == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_database_of_the_first_schema_is_migrated_with_its_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "taskdeck.db"
+    old = peewee.SqliteDatabase(str(path))
+    Runner(old, str(database.MIGRATIONS)).up("0001_first_flight")
+    old.execute_sql(
+        "INSERT INTO task(type, state, reason, scheduled_at, next_run_at, payload, created_at, updated_at)"
+        " VALUES ('fetch', 'PENDING', 'created', ?, ?, '{}', ?, ?)",
+        (NOW, NOW, NOW, NOW),
+    )
+    old.execute_sql("PRAGMA user_version = 1")
+    old.close()
+    migrated = open_for_writing(path, NOW)
+    assert migrated.execute_sql("SELECT id, lane FROM task").fetchall() == [(1, "fetch")]
+    assert migrated.execute_sql("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    migrated.close()
+    assert [each.name for each in (tmp_path / "backups").iterdir()] == [
+        "taskdeck-schema1-2026-11-29T120000.000000Z.db"
+    ]

@@ -9,6 +9,7 @@ import pytest
 from taskdeck.engine.errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse, parse_arguments, parse_events
 from taskdeck.engine.store.reading import Reader, read_anchors
+from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.faults import fault
 from tests.seeded import Seed
 
@@ -84,7 +85,7 @@ def test_another_schema_is_refused_with_both_versions(path: Path) -> None:
     with pytest.raises(SchemaMismatch) as caught:
         Reader(path)
     assert "99" in caught.value.what
-    assert "schema 1" in caught.value.what
+    assert f"schema {SCHEMA_VERSION}" in caught.value.what
     assert caught.value.remedy
 
 

@@ -1,0 +1,373 @@
+"""Slots of resources and routes: the one place that writes their state. What a change may be is decided in `rules.resources`.
+
+A claim is one conditional UPDATE; one changed row is yours. The slots of an attempt carry its fence, so that the end of the
+attempt gives back exactly what it held, once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..errors import NotFound, Refused, StaleLease
+from ..rules import resources as rules
+from ..rules.resource_states import BUSY, COOLDOWN, FAULT, Kind, ResourceEvent, ResourceState
+from ..rules.resources import Change, Resource
+from ..rules.timing import add_seconds, seconds_between
+from .transaction import Transaction
+
+ENGINE = "engine"
+FREE = "state = 'AVAILABLE' AND drain = 0 AND pending IS NULL"
+HELD = "state IN ('LEASED','RUNNING')"
+
+Row = dict[str, Any]
+
+
+class NotEnough(Refused):
+    """Fewer are free than the task needs; nothing of it is taken."""
+
+
+@dataclass(frozen=True)
+class SlotTable:
+    """The slots of one kind. Both kinds share every statement."""
+
+    kind: Kind
+    parent: str
+
+    @property
+    def table(self) -> str:
+        return f"{self.parent}_slot"
+
+    @property
+    def id_column(self) -> str:
+        return f"{self.parent}_id"
+
+    def rows(self, tx: Transaction, condition: str, *args: Any) -> list[Row]:
+        """Slots with what of their parent decides: id, number, state …, min_reuse, capacity."""
+        sql = (
+            f"SELECT s.*, p.min_reuse, p.capacity FROM {self.table} s JOIN {self.parent} p USING ({self.id_column})"
+            f" WHERE {condition} ORDER BY s.{self.id_column}, s.number"
+        )
+        return tx.rows(sql, *args)
+
+    def name(self, row: Mapping[str, Any]) -> str:
+        """`browser-1`, or `gpu/2` where there are several slots."""
+        name = row[self.id_column]
+        return name if row["capacity"] == 1 else f"{name}/{row['number']}"
+
+    def as_rule(self, row: Mapping[str, Any]) -> Resource:
+        """The slot as the rules see it."""
+        return Resource(
+            id=self.name(row),
+            kind=self.kind,
+            state=ResourceState(row["state"]),
+            fence=row["fence"],
+            lease_until=row["lease_until_boot"] or 0.0,
+            min_reuse=row["min_reuse"],
+            cooldown_until=row["cooldown_until_boot"],
+            cooldown_reason=rules.CooldownReason(row["cooldown_reason"]) if row["cooldown_reason"] else None,
+            drain=bool(row["drain"]),
+            pending=msgspec.json.decode(row["pending"], type=Change) if row["pending"] else None,
+        )
+
+    def claim(
+        self, tx: Transaction, row: Mapping[str, Any], task: Mapping[str, Any], lease: float, owner: str
+    ) -> None:
+        """AVAILABLE → LEASED under the attempt's fence. Raises `NotEnough` when somebody else was first."""
+        rules.claim(self.as_rule(row))
+        changed = tx.connection.execute(
+            f"UPDATE {self.table} SET state = 'LEASED', task_id = ?, lease_owner = ?, fence = ?, lease_until = ?,"
+            f" lease_until_boot = ?, boot_id = ?, uses = uses + 1, last_used_at = ?, updated_at = ?"
+            f" WHERE id = ? AND {FREE}",
+            (
+                task["id"],
+                owner,
+                task["fence"],
+                add_seconds(tx.now, lease),
+                tx.boot + lease,
+                tx.boot_id,
+                tx.now,
+                tx.now,
+                row["id"],
+            ),
+        ).rowcount
+        if changed != 1:
+            raise NotEnough(f"{self.kind} {self.name(row)} was taken by somebody else")
+        payload = {"from": "AVAILABLE", "to": "LEASED", "fence": task["fence"]}
+        self._event(tx, "RESOURCE_LEASED", row, "claimed", ENGINE, task["id"], owner, payload)
+
+    def apply(
+        self,
+        tx: Transaction,
+        row: Mapping[str, Any],
+        change: Change,
+        *,
+        actor: str = ENGINE,
+        message: str = "",
+        error: str | None = None,
+    ) -> None:
+        """Make a change that the rules allowed, conditionally on what was seen, with its event."""
+        held = change.to in BUSY
+        resting = change.until is not None and not held
+        columns: dict[str, Any] = {
+            "state": change.to.value,
+            "drain": int(change.drain),
+            "cooldown_reason": change.reason.value if change.reason else None,
+            "cooldown_until_boot": change.until if resting else None,
+            "cooldown_until": add_seconds(tx.now, change.until - tx.boot)
+            if resting and change.until
+            else None,
+            "boot_id": tx.boot_id,
+            "updated_at": tx.now,
+        }
+        if not held:
+            columns |= {"task_id": None, "lease_owner": None, "lease_until": None, "lease_until_boot": None}
+            columns["pending"] = None
+        if error is not None:
+            columns["last_error"] = tx.redactor.text(error)
+        names = ", ".join(f"{name} = ?" for name in columns)
+        changed = tx.connection.execute(
+            f"UPDATE {self.table} SET {names} WHERE id = ? AND state = ? AND fence = ?",
+            (*columns.values(), row["id"], row["state"], row["fence"]),
+        ).rowcount
+        if changed != 1:
+            raise StaleLease(f"{self.kind} {self.name(row)} has moved on meanwhile")
+        if change.to.value == row["state"] and not change.drain and change.to not in (COOLDOWN,):
+            return
+        payload: dict[str, Any] = {"from": row["state"], "to": change.to.value, "event": change.event.value}
+        if change.reason:
+            payload |= {"cooldown": change.reason.value, "until": columns["cooldown_until"]}
+        if row["task_id"] is not None:
+            payload["fence"] = row["fence"]
+        self._event(
+            tx,
+            self._event_type(row, change),
+            row,
+            change.event.value,
+            actor,
+            row["task_id"],
+            message,
+            payload,
+            level="warning" if change.to is FAULT else "info",
+        )
+
+    def _event_type(self, row: Mapping[str, Any], change: Change) -> str:
+        if row["state"] in ("LEASED", "RUNNING") and change.to not in BUSY:
+            return "RESOURCE_RELEASED"
+        return "ROUTE_STATE" if self.kind is Kind.ROUTE else "RESOURCE_STATE"
+
+    def _event(
+        self,
+        tx: Transaction,
+        event_type: str,
+        row: Mapping[str, Any],
+        reason: str,
+        actor: str,
+        task_id: int | None,
+        message: str,
+        payload: dict[str, Any],
+        level: str = "info",
+    ) -> None:
+        named: dict[str, Any] = {self.id_column: row[self.id_column]}
+        if row["capacity"] > 1:
+            payload["slot"] = row["number"]
+        tx.event(
+            event_type,
+            actor=actor,
+            task_id=task_id,
+            level=level,
+            reason=reason,
+            message=message,
+            payload=payload,
+            **named,
+        )
+
+
+RESOURCES = SlotTable(Kind.UNIT, "resource")
+ROUTES = SlotTable(Kind.ROUTE, "route")
+BOTH = (RESOURCES, ROUTES)
+
+
+def take_from_pool(
+    tx: Transaction, pool: str, count: int, task: Mapping[str, Any], lease: float, owner: str
+) -> list[str]:
+    """Claim `count` free slots of a pool, the least recently used first, ids in order. Raises `NotEnough`."""
+    free = RESOURCES.rows(
+        tx,
+        f"p.pool = ? AND p.removed_at IS NULL AND {FREE} AND s.id IN (SELECT s2.id FROM resource_slot s2"
+        f" JOIN resource p2 USING (resource_id) WHERE p2.pool = ? AND p2.removed_at IS NULL AND {FREE}"
+        " ORDER BY coalesce(s2.last_used_at, ''), s2.resource_id, s2.number LIMIT ?)",
+        pool,
+        pool,
+        count,
+    )
+    if len(free) < count:
+        raise NotEnough(f"pool {pool}: {len(free)} free of {count} needed")
+    for row in free:
+        RESOURCES.claim(tx, row, task, lease, owner)
+    return [RESOURCES.name(row) for row in free]
+
+
+def started(tx: Transaction, fence: int) -> None:
+    """The attempt of this fence has begun: what it leased is RUNNING."""
+    for slots in BOTH:
+        for row in slots.rows(tx, "s.fence = ? AND s.state = 'LEASED'", fence):
+            change = rules.start(
+                slots.as_rule(row), fence, min(tx.boot, (row["lease_until_boot"] or tx.boot) - 0.001)
+            )
+            slots.apply(tx, row, change)
+
+
+def release(
+    tx: Transaction, fence: int, *, dead: bool = False, faulty: Iterable[str] = (), message: str = ""
+) -> None:
+    """The attempt of this fence has ended: give back all that it held. Twice is once, since nothing is held then."""
+    broken = set(faulty)
+    for slots in BOTH:
+        for row in slots.rows(tx, f"s.fence = ? AND {HELD}", fence):
+            is_faulty = bool({row[slots.id_column], slots.name(row)} & broken)
+            if is_faulty and slots.kind is Kind.ROUTE:
+                is_faulty = False  # a route's faults are judged by its health
+            change = rules.release(slots.as_rule(row), tx.boot, faulty=is_faulty, dead=dead)
+            slots.apply(tx, row, change, message=message, error=message if is_faulty else None)
+            if is_faulty:
+                _fault_siblings(tx, slots, row, message)
+
+
+def _fault_siblings(tx: Transaction, slots: SlotTable, row: Row, message: str) -> None:
+    """The thing itself is broken, so all its slots are: idle ones at once, busy ones when their lease ends."""
+    pending = msgspec.json.encode(Change(FAULT, ResourceEvent.RELEASED)).decode()
+    tx.connection.execute(
+        f"UPDATE {slots.table} SET pending = ? WHERE {slots.id_column} = ? AND {HELD}",
+        (pending, row[slots.id_column]),
+    )
+    for sibling in slots.rows(tx, f"s.{slots.id_column} = ? AND s.state = 'AVAILABLE'", row[slots.id_column]):
+        slots.apply(tx, sibling, Change(FAULT, ResourceEvent.FATAL_ERROR), message=message, error=message)
+
+
+def renew(tx: Transaction, worker_id: int, lease: float) -> None:
+    """What the attempts of a worker hold gets the same fresh lease as they."""
+    for slots in BOTH:
+        tx.connection.execute(
+            f"UPDATE {slots.table} SET lease_until = ?, lease_until_boot = ?, boot_id = ? WHERE {HELD} AND fence IN"
+            " (SELECT fence FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST'))",
+            (add_seconds(tx.now, lease), tx.boot + lease, tx.boot_id, worker_id),
+        )
+
+
+def let_rested_return(tx: Transaction) -> str | None:
+    """Units and route slots whose rest is over by time alone are AVAILABLE. Returns when the next one will be (UTC text)."""
+    for slots in BOTH:
+        for row in slots.rows(tx, "s.state = 'COOLDOWN' AND s.cooldown_until_boot <= ?", tx.boot):
+            change = rules.rested(slots.as_rule(row), tx.boot)
+            if change is not None:
+                slots.apply(tx, row, change)
+    nexts = [
+        tx.connection.execute(
+            f"SELECT min(cooldown_until) FROM {slots.table} WHERE state = 'COOLDOWN' AND cooldown_until_boot > ?"
+            " AND cooldown_reason IN ('USE','EXPIRED','MANUAL')",
+            (tx.boot,),
+        ).fetchone()[0]
+        for slots in BOTH
+    ]
+    return min((each for each in nexts if each), default=None)
+
+
+def sweep(tx: Transaction) -> int:
+    """Give back what is held under a fence that no live attempt has: found by its own row. Returns how many."""
+    count = 0
+    for slots in BOTH:
+        rows = slots.rows(tx, f"{HELD} AND s.fence NOT IN (SELECT fence FROM attempt WHERE ended_at IS NULL)")
+        for row in rows:
+            slots.apply(
+                tx, row, rules.release(slots.as_rule(row), tx.boot, dead=True), message="its attempt is gone"
+            )
+        count += len(rows)
+    return count
+
+
+def rebase(tx: Transaction) -> None:
+    """After a reboot the boot clock starts anew: rests go on by the UTC time at which they end."""
+    for slots in BOTH:
+        for row in tx.rows(
+            f"SELECT id, cooldown_until FROM {slots.table} WHERE cooldown_until IS NOT NULL AND boot_id <> ?",
+            tx.boot_id,
+        ):
+            left = max(0.0, seconds_between(tx.now, row["cooldown_until"]))
+            tx.connection.execute(
+                f"UPDATE {slots.table} SET cooldown_until_boot = ?, boot_id = ? WHERE id = ?",
+                (tx.boot + left, tx.boot_id, row["id"]),
+            )
+
+
+def act(tx: Transaction, slots: SlotTable, name: str, verb: str, actor: str) -> str:
+    """A person's act on a whole resource or route: enable, disable or reset each of its slots. Returns what became of it."""
+    rows = slots.rows(tx, f"s.{slots.id_column} = ?", name)
+    if not rows:
+        raise NotFound(f"there is no {slots.parent} {name!r}", remedy=f"see: taskdeck {slots.parent} list")
+    told = []
+    for row in rows:
+        resource = slots.as_rule(row)
+        change = _act(resource, verb, tx.boot, actor)
+        if change is None:
+            told.append(f"is {row['state']} already")
+            continue
+        slots.apply(tx, row, change, actor=actor)
+        told.append("is drained: disabled when its attempt ends" if change.drain else f"is {change.to}")
+    return "; ".join(dict.fromkeys(told))
+
+
+def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None:
+    disabled = resource.state is ResourceState.DISABLED
+    if verb == "disable":
+        return None if disabled or resource.drain else rules.disable(resource, actor)
+    if verb == "enable":
+        return rules.enable(resource, now, actor) if disabled or resource.drain else None
+    return rules.reset(resource, now, actor) if resource.state in (COOLDOWN, FAULT) else None
+
+
+class PoolRoom(msgspec.Struct, frozen=True):
+    """What is free of a pool (or a group of routes), of how many, and in words why no more."""
+
+    free: int
+    total: int
+    words: str
+
+
+def rooms(connection: sqlite3.Connection) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+    """The room of every pool, and of every group and single route. Reads only."""
+    return _rooms(connection, "pool", "resource"), {
+        **_rooms(connection, "route_id", "route"),
+        **_rooms(connection, '"group"', "route"),
+    }
+
+
+def _rooms(connection: sqlite3.Connection, key: str, parent: str) -> dict[str, PoolRoom]:
+    cursor = connection.execute(
+        f"SELECT p.{key}, s.* FROM {parent}_slot s JOIN {parent} p USING ({parent}_id) WHERE p.removed_at IS NULL"
+    )
+    names = [column[0] for column in cursor.description][1:]
+    members: dict[str, list[Row]] = {}
+    for key, *values in cursor.fetchall():
+        members.setdefault(key, []).append(dict(zip(names, values, strict=True)))
+    return {key: _room(rows) for key, rows in members.items()}
+
+
+def _room(rows: list[Row]) -> PoolRoom:
+    free = [
+        row for row in rows if row["state"] == "AVAILABLE" and not row["drain"] and row["pending"] is None
+    ]
+    holders = sorted({row["task_id"] for row in rows if row["task_id"] is not None})
+    words = [f"held by {', '.join(f'#{holder}' for holder in holders[:5])}"] if holders else []
+    for state in ("COOLDOWN", "FAULT", "DISABLED"):
+        those = [row for row in rows if row["state"] == state]
+        if those:
+            until = min((row["cooldown_until"] for row in those if row["cooldown_until"]), default=None)
+            words.append(
+                f"{len(those)} {state}" + (f" until {until}" if until and state == "COOLDOWN" else "")
+            )
+    return PoolRoom(len(free), len(rows), "; ".join(words))
