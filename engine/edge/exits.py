@@ -10,7 +10,7 @@ import ipaddress
 import math
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -20,7 +20,14 @@ from urllib.parse import quote
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from aiohttp import BaseConnector, ClientSession, ClientTimeout, TraceConfig
+    from aiohttp import (
+        BaseConnector,
+        ClientRequest,
+        ClientResponse,
+        ClientSession,
+        ClientTimeout,
+        TraceConfig,
+    )
 
 
 class Scheme(StrEnum):
@@ -127,7 +134,8 @@ def session(
     """An aiohttp session whose every request leaves through `exit`; call it in a running loop, close it after use.
 
     The environment's proxies are ignored. `tls` (None = the usual authorities) serves a TLS proxy and the target alike:
-    aiohttp knows one for both. With `fresh`, each request has a new connection, no cookies and its body as sent.
+    aiohttp knows one for both. With `fresh`, each request has a new connection, no cookies, its body as sent, and is sent
+    once; otherwise aiohttp sends what HTTP calls idempotent (all but POST and PATCH) again where a connection breaks.
     """
     import aiohttp
 
@@ -138,8 +146,23 @@ def session(
         trace_configs=list(traces),
         cookie_jar=aiohttp.DummyCookieJar() if fresh else None,
         auto_decompress=not fresh,
+        middlewares=[_send_once] if fresh else [],
         trust_env=False,
     )
+
+
+async def _send_once(
+    request: ClientRequest, send: Callable[[ClientRequest], Awaitable[ClientResponse]]
+) -> ClientResponse:
+    """A middleware that turns the errors which aiohttp answers with a second try into one which it doesn't."""
+    import aiohttp
+
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError("the connection was cut off") from error
 
 
 def warm_up() -> None:

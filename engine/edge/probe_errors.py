@@ -109,7 +109,10 @@ class _Facts:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it was raised from, and the operating system's error that aiohttp keeps beside it."""
+    """The error, what it came from, and the operating system's error that aiohttp keeps beside it.
+
+    What was being handled counts too: before Python 3.11.8, TLS within TLS fails by a TypeError that hides the reason.
+    """
     waiting, seen = [error], set()
     while waiting:
         one = waiting.pop(0)
@@ -117,8 +120,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(one))
         yield one
-        inner = [one.__cause__, getattr(one, "os_error", None)]
-        waiting += [each for each in inner if isinstance(each, Exception)]
+        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        waiting += [each for each in (before, getattr(one, "os_error", None)) if isinstance(each, Exception)]
 
 
 def _connect_answer(facts: _Facts) -> Verdict | None:

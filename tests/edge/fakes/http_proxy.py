@@ -6,7 +6,7 @@ import base64
 from urllib.parse import urlsplit
 
 from .faults import Fault
-from .messages import Head, answer, read_head
+from .messages import TLS_HELLO, Head, answer, read_head
 from .proxy import FakeProxy, exchange, tampered
 from .server import CLOCK, Ends, Reader, Writer, drip
 
@@ -15,6 +15,9 @@ class HttpProxy(FakeProxy):
     """Answers 407 to a missing or wrong login, 503 where it can't reach the target."""
 
     async def speak(self, first: bytes, reader: Reader, writer: Writer, fault: Fault) -> None:
+        if first == TLS_HELLO:
+            writer.write(answer(400, b"this is no request"))
+            return
         head = await read_head(reader, first)
         method, url, _ = head.first
         place = url if method == "CONNECT" else urlsplit(url).netloc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from urllib.parse import parse_qs, urlsplit
 
-from .messages import answer, read_head
+from .messages import TLS_HELLO, answer, read_head
 from .server import FakeServer, Reader, Writer, drip, reset, until_gone
 
 
@@ -23,7 +23,11 @@ class FakeJudge(FakeServer):
 
     async def serve(self, reader: Reader, writer: Writer) -> None:
         while True:
-            head = await read_head(reader)
+            first = await reader.readexactly(1)
+            if first == TLS_HELLO:
+                writer.write(answer(400))
+                return
+            head = await read_head(reader, first)
             target = urlsplit(head.first[1])
             address = str(writer.get_extra_info("peername")[0])
             self.asked.append((address, target.path))

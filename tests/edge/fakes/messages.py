@@ -6,6 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
 
+TLS_HELLO = b"\x16"
+"""The first byte of who speaks TLS."""
+
 
 @dataclass(frozen=True)
 class Head:

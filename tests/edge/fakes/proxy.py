@@ -80,6 +80,7 @@ class FakeProxy(FakeServer):
             if fault is Fault.SILENT_TUNNEL:
                 await until_gone(client[0])
             elif fault is Fault.DRIP_TUNNEL:
+                await client[0].read(1)
                 await drip(client[1], TLS_BEGINNING)
             elif fault is Fault.RESET_TUNNEL:
                 await client[0].read(1)
