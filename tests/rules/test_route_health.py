@@ -477,17 +477,22 @@ def test_no_level_makes_a_cooldown_longer_than_its_bound(level: int, chance: flo
     assert wait <= cooldown_wait(level + 1, CooldownSettings(), uniform)
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.floats(0, 400),
-        st.none() | st.sampled_from(ErrorType),
-        st.none() | st.floats(allow_nan=True, allow_infinity=True),
-        st.booleans(),
-        st.integers(0, 3),
-        st.sampled_from(["nothing", "claim", "release", "recheck", "wait"]),
+RESULTS = st.one_of(
+    st.builds(Sample, at=st.just(0.0), latency_ms=st.floats(1, 600), of_probe=st.booleans()),
+    st.builds(Sample, at=st.just(0.0), latency_ms=st.floats(600, 5000), of_probe=st.booleans()),
+    st.builds(Sample, at=st.just(0.0), error=st.sampled_from([TIMEOUT, REFUSED, AUTH])),
+    st.builds(
+        Sample,
+        at=st.just(0.0),
+        error=st.none() | st.sampled_from(ErrorType),
+        latency_ms=st.none() | st.floats(),
+        stages=st.integers(0, 3),
+        of_probe=st.booleans(),
+        retry_after=st.none() | st.floats(-10, 3000),
     ),
-    max_size=60,
 )
+ACTS = st.sampled_from(["nothing", "nothing", "claim", "release", "recheck", "wait", "wait"])
+STEPS = st.lists(st.tuples(st.floats(0, 200), RESULTS, ACTS), min_size=10, max_size=60)
 
 
 class Model(Track):
@@ -537,15 +542,12 @@ class Model(Track):
 
 @given(STEPS, st.integers(1, 10), st.integers(0, 10), st.integers(0, 2**32))
 def test_any_history_of_probes_keeps_the_rules(
-    steps: Sequence[tuple[float, ErrorType | None, float | None, bool, int, str]],
-    enabled: int,
-    ejected: int,
-    seed: int,
+    steps: Sequence[tuple[float, Sample, str]], enabled: int, ejected: int, seed: int
 ):
     model, now = Model(Group(enabled, min(ejected, enabled)), seed), 0.0
-    for gap, error, ms, of_probe, stages, act in steps:
+    for gap, result, act in steps:
         now += gap
         if act == "wait" and model.state is S.COOLDOWN:
             now = max(now, model.standing.cooldown_until)
         model.act(act, now)
-        model.step(now, Sample(now, error, ms, stages, of_probe))
+        model.step(now, structs.replace(result, at=now))
