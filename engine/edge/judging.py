@@ -146,6 +146,8 @@ def read_address(exit: Exit, status: int, body: bytes) -> _Address | Verdict:
         return Verdict(ErrorType.EXIT_PARSE, f"the service that tells addresses answered {status}")
     text = _text(body)
     try:
+        if "%" in text:
+            raise ValueError("an address with a zone is of no use elsewhere")
         address = ipaddress.ip_address(text)
     except ValueError:
         return Verdict(ErrorType.EXIT_PARSE, f"not an address: {foreign(text, exit)}".rstrip(": "))

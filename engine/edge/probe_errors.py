@@ -60,6 +60,7 @@ _RESETS = {
     "BrokenPipeError",
     "ServerDisconnectedError",
 }
+_RESET_NUMBERS = {errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE}
 _ERRNO = re.compile(r"\[Errno (\d{1,5})\]")
 
 
@@ -217,7 +218,7 @@ def _is_unreachable(facts: _Facts) -> bool:
 
 
 def _reset(facts: _Facts) -> Verdict | None:
-    if facts.names.isdisjoint(_RESETS) and "not completed" not in facts.text:
+    if not (facts.has(*_RESETS) or facts.errnos & _RESET_NUMBERS or "not completed" in facts.text):
         return None
     return Verdict(ErrorType.TCP_RESET, "the connection was cut off")
 

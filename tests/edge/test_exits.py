@@ -102,6 +102,15 @@ def test_describing_an_exit_imports_no_http_library() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_warming_up_imports_all_that_a_session_needs() -> None:
+    code = (
+        "import sys, taskdeck.engine.edge.exits as e; e.warm_up(); "
+        "print({'aiohttp', 'aiohttp_socks', 'python_socks'} <= set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
 async def fetch(exit: Exit, url: str, **options: object) -> tuple[int, str]:
     async with session(exit, **options) as http, http.get(url) as response:  # type: ignore[arg-type]
         return response.status, await response.text()

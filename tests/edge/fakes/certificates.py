@@ -14,6 +14,7 @@ def authority(name: str = "good") -> trustme.CA:
     return trustme.CA(organization_name=name)
 
 
+@cache
 def server_context(*names: str, by: str = "good") -> ssl.SSLContext:
     """What a server of these names (default: loopback's) shows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -21,6 +22,7 @@ def server_context(*names: str, by: str = "good") -> ssl.SSLContext:
     return context
 
 
+@cache
 def client_context() -> ssl.SSLContext:
     """What a client trusts: the good authority alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
