@@ -13,6 +13,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -20,7 +21,10 @@ from msgspec import Struct, field, structs
 
 from .errors import ConfigError, Problem
 from .rules.checks import Wrong, is_file_handler, shown
-from .rules.gathering import Gathered, Origin
+from .rules.declarations import ResourceDeclaration, RouteDeclaration
+from .rules.gathering import Gathered
+from .rules.origins import Origin
+from .rules.route_settings import RouteSettings
 from .rules.settings import (
     TABLES,
     EngineSettings,
@@ -30,6 +34,7 @@ from .rules.settings import (
     ShellSettings,
     TaskdeckSettings,
     TypeSettings,
+    checks_of,
 )
 from .rules.toml_lines import KeyLine, defined_twice, key_lines
 
@@ -47,6 +52,9 @@ class Config(Struct, frozen=True):
     shell: ShellSettings = ShellSettings()
     secrets: SecretSettings = SecretSettings()
     types: dict[str, TypeSettings] = field(default_factory=dict)
+    routing: RouteSettings = RouteSettings()
+    resources: tuple[ResourceDeclaration, ...] = ()
+    routes: tuple[RouteDeclaration, ...] = ()
     file: Path | None = None
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -75,13 +83,20 @@ class Config(Struct, frozen=True):
 
         An origin is `default`, `FILE:LINE`, `environment NAME` or `argument --db`.
         """
-        tables: dict[str, Struct] = {name: getattr(self, name) for name in TABLES}
-        tables |= {f"types.{name}": settings for name, settings in self.types.items()}
+        tables = {name: _own_keys(attrgetter(name)(self)) for name in TABLES}
+        tables |= {f"types.{name}": _own_keys(settings) for name, settings in self.types.items()}
+        tables |= {f"resources.{each.id}": each.settings() for each in self.resources}
+        tables |= {f"routes.{each.id}": each.settings() for each in self.routes}
         return [
             (f"{table}.{key}", value, self.sources.get(f"{table}.{key}", "default"))
-            for table, settings in tables.items()
-            for key, value in structs.asdict(settings).items()
+            for table, values in tables.items()
+            for key, value in values.items()
         ]
+
+
+def _own_keys(table: Struct) -> dict[str, Any]:
+    """The values of a table without the tables in it."""
+    return {key: getattr(table, key) for key in checks_of(type(table))}
 
 
 def load(
@@ -115,13 +130,25 @@ def load(
 
 def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, str]) -> Config:
     """The whole, with the paths that nobody named."""
-    tables = {name: gathered.values(name) for name in TABLES}
+    tables = {name: gathered.values(*name.split(".")) for name in TABLES}
     places = tables["taskdeck"]
     places.setdefault("db", _default_db(environ))
     places.setdefault("logs", places["db"].parent / "logs")
     types = {name: TypeSettings(**gathered.values("types", name)) for name in sorted(gathered.types)}
-    made: dict[str, Any] = {name: TABLES[name](**values) for name, values in tables.items()}
-    return Config(**made, types=types, file=source.path if source else None, sources=gathered.sources())
+    made: dict[str, Any] = {
+        name: TABLES[name](**values) for name, values in tables.items() if "." not in name
+    }
+    for inner in (name for name in TABLES if "." in name):
+        outer, _, key = inner.partition(".")
+        made[outer] = structs.replace(made[outer], **{key: TABLES[inner](**tables[inner])})
+    return Config(
+        **made,
+        types=types,
+        resources=tuple(gathered.declared.resources),
+        routes=tuple(gathered.declared.routes),
+        file=source.path if source else None,
+        sources=gathered.sources(),
+    )
 
 
 def _default_db(environ: Mapping[str, str]) -> Path:
@@ -134,25 +161,62 @@ def _home(environ: Mapping[str, str]) -> str:
 
 
 def read_secrets(config: Config, environ: Mapping[str, str] = os.environ) -> tuple[list[str], list[Problem]]:
-    """The values behind `secrets.values` that can be read now, and a problem for each that can't."""
+    """The secrets that can be read now (`secrets.values`, routes' passwords), and a problem for each that can't.
+
+    A password file that others may read is a problem too, though its value is used.
+    """
     values: list[str] = []
     problems: list[Problem] = []
-    for reference in config.secrets.values:
-        kind, _, name = reference.partition(":")
+    for key, reference in _references(config):
+        origin = config.sources.get(key, "configuration")
         try:
-            value = (
-                environ[name]
-                if kind == "env"
-                else Path(_expanded(name, environ)).read_text("utf-8").strip("\r\n")
-            )
-        except (KeyError, OSError, ValueError, Wrong):
-            origin = config.sources.get("secrets.values", "configuration")
-            problems.append(
-                Problem(origin, None, "secrets.values", f"{reference} can't be read", "set it, or remove it")
-            )
-        else:
+            value = _secret(reference, environ)
             values += [value] if value else []
+            if key != "secrets.values":
+                _refuse_open_file(reference, environ)
+        except Wrong as wrong:
+            problems.append(Problem(origin, None, key, wrong.what, wrong.remedy))
     return values, problems
+
+
+def secret_of(declaration: RouteDeclaration, environ: Mapping[str, str] = os.environ) -> str:
+    """The password of a route, read now; empty where it has none. ConfigError where it can't be read."""
+    if declaration.secret_ref is None:
+        return ""
+    try:
+        value = _secret(declaration.secret_ref, environ)
+        if not value:
+            raise Wrong(f"{declaration.secret_ref} is empty", "put the password there")
+    except Wrong as wrong:
+        key = f"routes[{declaration.id}].password"
+        raise ConfigError([Problem("configuration", None, key, wrong.what, wrong.remedy)]) from None
+    return value
+
+
+def _references(config: Config) -> list[tuple[str, str]]:
+    """Every reference to a secret with the dotted key that names it."""
+    routes = [(f"routes.{each.id}.password", each.secret_ref) for each in config.routes if each.secret_ref]
+    return [("secrets.values", reference) for reference in config.secrets.values] + routes
+
+
+def _secret(reference: str, environ: Mapping[str, str]) -> str:
+    """What `env:NAME` or `file:/path` holds, without line ends at its ends."""
+    kind, _, name = reference.partition(":")
+    try:
+        if kind == "env":
+            return environ[name]
+        return _bytes_of(Path(_expanded(name, environ))).decode("utf-8").strip("\r\n")
+    except (KeyError, OSError, ValueError, Wrong):
+        raise Wrong(f"{reference} can't be read", "set it, or remove it") from None
+
+
+def _refuse_open_file(reference: str, environ: Mapping[str, str]) -> None:
+    """Raise Wrong for a file that others than its owner may read or change."""
+    kind, _, name = reference.partition(":")
+    if kind == "file":
+        path = Path(_expanded(name, environ))
+        if stat.S_ISREG(path.stat().st_mode) and path.stat().st_mode & 0o077:
+            raise Wrong(f"others may read {path}", f"chmod 600 {path}")
 
 
 class _Source(NamedTuple):

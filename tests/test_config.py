@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.config import Config, load, read_secrets
+from taskdeck.engine.config import Config, load, read_secrets, secret_of
 from taskdeck.engine.errors import ConfigError
+from taskdeck.engine.rules.declarations import LISTS
 from taskdeck.engine.rules.settings import TABLES, TypeSettings, checks_of
 from taskdeck.engine.rules.toml_lines import key_lines, line_of
 from tests.faults import fault
@@ -62,20 +65,26 @@ def test_the_example_file_holds_the_defaults_and_every_key(home: Path):
     example, defaults = read(home, text), Config()
     for name in TABLES:
         if name != "taskdeck":
-            assert getattr(example, name) == getattr(defaults, name), name
+            assert attrgetter(name)(example) == attrgetter(name)(defaults), name
     assert example.db == load(environ={"HOME": str(home)}, cwd=home / "elsewhere").db
     assert example.types == {}
     keys = {found.key for found in key_lines(text.replace("\n# ", "\n"))}
-    expected = {(name, key) for name, table in TABLES.items() for key in checks_of(table)}
+    expected = {(*name.split("."), key) for name, table in TABLES.items() for key in checks_of(table)}
     expected |= {("types", "fetch_data", key) for key in checks_of(TypeSettings)}
+    expected |= {(name, "0", key) for name, table in LISTS.items() for key in checks_of(table)}
     assert expected <= keys
 
 
-def test_the_example_of_a_type_is_right_when_it_is_taken_out_of_its_comment(home: Path):
+def test_the_examples_are_right_when_they_are_taken_out_of_their_comment(home: Path):
     text = (ROOT / "config.toml").read_text(encoding="utf-8")
     head, mark, tail = text.partition("# [types.fetch_data]")
-    config = read(home, head + (mark + tail).replace("# ", "", 1).replace("\n# ", "\n"))
+    config = read(home, head + re.sub(r"(?m)^# (?=\[|[a-z_]+ = )", "", mark + tail))
     assert config.types["fetch_data"].exit_codes == {75: "retryable", 3: "delayed", 4: "fatal", 5: "success"}
+    assert config.types["fetch_data"].needs == ("browser",)
+    assert [each.id for each in config.resources] == ["browser-1", "browser-2", "browser-3"]
+    assert [(each.id, each.shown(), each.secret_ref) for each in config.routes] == [
+        ("eu-1", "http://ann@proxy.example.net:3128", "env:EU_PASSWORD")
+    ]
 
 
 def test_the_file_yields_to_the_environment_and_that_to_the_arguments(home: Path):
@@ -128,7 +137,7 @@ def test_a_missing_file_is_one_precise_mistake(home: Path, named_by: str):
     [
         ("[taskdeck]\n[engine]\nmax_runing = 4\n", 'config.toml:3: engine.max_runing: unknown key (did you mean "max_running"?)'),
         ("[taskdeck]\n[engine]\nmax_retry = 4\n", "config.toml:3: engine.max_retry: unknown key in [engine] (it belongs in [retry] or [types.NAME])"),
-        ("[taskdeck]\nmax_concurrancy = 4\n", 'config.toml:2: taskdeck.max_concurrancy: unknown key (did you mean "concurrency" in [shell] or [types.NAME]?)'),
+        ("[taskdeck]\nmax_concurrancy = 4\n", 'config.toml:2: taskdeck.max_concurrancy: unknown key (did you mean "concurrency" in [shell] or [routing] or [types.NAME]?)'),
         ("workers = 4\n[taskdeck]\n", "config.toml:1: workers: this key stands in no table (it belongs in [engine])"),
         ("[taskdeck]\n[engin]\nworkers = 4\n", "config.toml:2: engin: unknown table (did you mean [engine]?)"),
         ("[taskdeck]\n[types.a]\ntimeuot = 4\n", 'config.toml:3: types.a.timeuot: unknown key (did you mean "timeout"?)'),
@@ -388,3 +397,156 @@ def test_any_text_has_lines_and_every_key_of_good_toml_one(text: str):
     except ValueError:
         return
     assert all(line_of(lines, (key,)) for key in data if "\\" not in text)
+
+
+DECLARED = """[taskdeck]
+[[resources]]
+id = "browser"
+pool = "browser"
+count = 2
+labels = { kind = "firefox" }
+[[resources]]
+id = "gpu"
+pool = "gpu"
+capacity = 4
+min_reuse = "2s"
+[[routes]]
+id = "eu-1"
+url = "socks5h://an%20n@Proxy.example.net:1080"
+password = "env:EU"
+group = "eu"
+expected_ip = "203.0.113.9"
+[[routes]]
+id = "here"
+url = "direct://"
+[types.fetch]
+needs = ["browser:2", "gpu"]
+route = "eu"
+allow_direct = true
+"""
+
+
+def test_resources_and_routes_are_declared_in_lists_of_tables(home: Path):
+    config = read(home, DECLARED)
+    assert [(each.id, each.pool, each.capacity, each.min_reuse) for each in config.resources] == [
+        ("browser-1", "browser", 1, 0),
+        ("browser-2", "browser", 1, 0),
+        ("gpu", "gpu", 4, 2),
+    ]
+    first, second = config.routes
+    assert (first.scheme, first.host, first.port, first.username) == (
+        "socks5h",
+        "proxy.example.net",
+        1080,
+        "an n",
+    )
+    assert (first.secret_ref, first.group, first.expected_ip) == ("env:EU", "eu", "203.0.113.9")
+    assert (second.shown(), second.group) == ("direct://", "default")
+    assert config.types["fetch"].needs == ("browser:2", "gpu")
+    assert (config.types["fetch"].route, config.types["fetch"].allow_direct) == ("eu", True)
+    origins = {key: (value, origin) for key, value, origin in config.origins()}
+    assert origins["resources.browser-2.labels"] == ({"kind": "firefox"}, "config.toml:6")
+    assert origins["routes.eu-1.url"] == ("socks5h://an%20n@proxy.example.net:1080", "config.toml:14")
+    assert origins["routes.here.group"] == ("default", "default")
+
+
+def test_the_rules_of_routes_are_set_by_file_and_variables(home: Path):
+    text = '[taskdeck]\n[routing]\ninterval_s = "2m"\n[routing.score]\nenter = 30\n[routing.blocked]\nstatuses = [403]\n'
+    routing = read(
+        home, text, TASKDECK_ROUTING__COOLDOWN__BASE_S="1s", TASKDECK_ROUTING__JITTER="0.5"
+    ).routing
+    assert (routing.interval_s, routing.jitter, routing.score.enter, routing.score.leave) == (
+        120,
+        0.5,
+        30,
+        60,
+    )
+    assert (routing.cooldown.base_s, routing.blocked.statuses) == (1, (403,))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[routes]]\nid = "a"\n', 'config.toml:2: routes[a]: "url" is missing (write id = "eu-1" and url = "http://user@host:port")'),
+        ('[[routes]]\nurl = "direct://"\n[[routes]]\nid = "b"\nurl = "direct://"\n', 'config.toml:2: routes[#1]: "id" is missing (write id = "eu-1" and url = "http://user@host:port")'),
+        ('[[routes]]\nid = "a"\nurl = "direct://"\ngrop = "x"\n', 'config.toml:5: routes[a].grop: unknown key (did you mean "group"?)'),
+        ('[[routes]]\nid = "a"\nurl = "direct://"\ninterval_s = 1\n', "config.toml:5: routes[a].interval_s: unknown key in [[routes]] (it belongs in [routing])"),
+        ('[[routes]]\nid = "a b"\nurl = "direct://"\n', 'config.toml:3: routes[#1].id: expected a name of 1 to 64 of A-Z a-z 0-9 _ . -, got "a b" (write for example "eu-1")'),
+        ('[[routes]]\nid = "a"\nurl = "direct://"\n[[routes]]\nid = "a"\nurl = "http://h:1"\n', "config.toml:6: routes[a].id: a is declared twice, first on line 3 (name one of them otherwise)"),
+        ('[[routes]]\nid = "a"\nurl = "http://H:1"\n[[routes]]\nid = "b"\nurl = "http://h:1/"\n', "config.toml:7: routes[b].url: another route has this url, first on line 4 (remove one of the two)"),
+        ('[[routes]]\nid = "a"\nurl = "socks5://u@h:1"\n', "config.toml:4: routes[a].url: SOCKS5 needs a name and a password, or neither (correct url or password)"),
+        ('[[routes]]\nid = "a"\nurl = "http://u@h:1"\nexpected_ip = "203.0.113.7/24"\n', 'config.toml:5: routes[a].expected_ip: expected an IP address or a network, got "203.0.113.7/24" (write for example "203.0.113.0/24")'),
+        ('[routes]\nid = "a"\n', "config.toml:2: routes: expected a list of tables, got a table (write [[routes]] above each of them; settings for all routes stand in [routing])"),
+        ('[[resources]]\nid = "b"\npool = "b"\ncount = 2\n[[resources]]\nid = "b-2"\npool = "b"\n', "config.toml:7: resources[b-2].id: b-2 is declared twice, first on line 3 (name one of them otherwise)"),
+        ('[[resources]]\nid = "b"\npool = "b"\n[types.a]\nneeds = ["c"]\n', 'config.toml:6: types.a.needs: there is no pool "c" (declared: b)'),
+        ('[[resources]]\nid = "b"\npool = "b"\n[types.a]\nneeds = ["b:2"]\n', 'config.toml:6: types.a.needs: pool "b" has 1, not 2 (declare more of them, or need fewer)'),
+        ('[types.a]\nneeds = ["b:x"]\n', 'config.toml:3: types.a.needs: "b:x" is no need; write POOL or POOL:COUNT, such as browser:2 (write for example ["browser:2"])'),
+        ("[routing.score]\nenter = 70\n", "config.toml:3: routing.score.enter: must be at most routing.score.leave (60, default), got 70 (change one of them)"),
+        ("[routing.scor]\nenter = 70\n", "config.toml:2: routing.scor: unknown key (did you mean [routing.score]?)"),
+        ("[routing]\nscore = 70\n", "config.toml:3: routing.score: expected a table, got 70 (write [routing.score] on a line of its own)"),
+        ('[routing]\nprobe_urls = ["https://u:pw@h/"]\n', 'config.toml:3: routing.probe_urls: expected URLs with http or https and no login (write ["https://judge.example.net/nonce"])'),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_declaration_is_told_with_its_line_and_remedy(home: Path, text: str, message: str):
+    assert problems(home, f"[taskdeck]\n{text}") == [message]
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("1.2.3.4:8080", "E_SCHEME"),
+        ("ftp://1.2.3.4:21", "E_SCHEME"),
+        ("http://1.2.3.4", "E_PORT_MISSING"),
+        ("http://ann@h.example.net:", "E_PORT_MISSING"),
+        ("http://1.2.3.4:0", "E_HOSTPORT"),
+        ("http://1.2.3.4:99999", "E_HOSTPORT"),
+        ("http://999.1.1.1:80", "E_HOSTPORT"),
+        ("http://h:80/path", "E_HOSTPORT"),
+        ("http://h:hunter2", "E_HOSTPORT"),
+        ("http://ann:hunter2:h:80", "E_HOSTPORT"),
+        ("http://2001:db8::1:1080", "E_IPV6_BRACKETS"),
+        ("http://h:80/@other:80", "E_LOGIN"),
+        ("http://%ff@h:80", "E_LOGIN"),
+        ("direct://h:80", "E_HOSTPORT"),
+        ("http://ann:hunter2@h:80", "a password stands in the url"),
+    ],
+)
+def test_a_wrong_url_is_told_by_its_code_and_never_repeated(home: Path, url: str, code: str):
+    (found,) = problems(home, f'[taskdeck]\n[[routes]]\nid = "a"\nurl = "{url}"\n')
+    assert found.startswith(f"config.toml:4: routes[a].url: {code}")
+    assert "hunter2" not in found
+
+
+def test_the_login_of_a_route_is_no_url_of_its_own(home: Path):
+    text = '[taskdeck]\n[[routes]]\nid = "a"\nurl = "http://u@h:1"\npassword = "hunter2"\n'
+    (found,) = problems(home, text)
+    assert found == (
+        "config.toml:5: routes[a].password: expected a reference to the password, not the password itself "
+        '(write "env:NAME" or "file:/path", and put it there)'
+    )
+    assert (
+        "[2001:db8::1]:80"
+        in read(home, '[taskdeck]\n[[routes]]\nid="a"\nurl="http://[2001:DB8::1]:80"\n').routes[0].shown()
+    )
+
+
+def test_a_routes_password_is_read_at_use_and_masked_everywhere(home: Path):
+    (home / "pw").write_text("hunter2\n")
+    (home / "pw").chmod(0o644)
+    text = "".join(
+        f'[[routes]]\nid = "{name}"\nurl = "http://u@{name}:1"\npassword = "{reference}"\n'
+        for name, reference in [("a", "env:A"), ("b", "file:~/pw"), ("c", "env:NOSUCH")]
+    )
+    config = read(home, "[taskdeck]\n" + text)
+    environ = {"A": "alpha", "HOME": str(home)}
+    assert [secret_of(route, environ) for route in config.routes[:2]] == ["alpha", "hunter2"]
+    with pytest.raises(ConfigError, match=r"routes\[c\]\.password: env:NOSUCH can't be read"):
+        secret_of(config.routes[2], environ)
+    values, found = read_secrets(config, environ)
+    assert values == ["alpha", "hunter2"]
+    assert [str(problem) for problem in found] == [
+        f"config.toml:9: routes.b.password: others may read {home}/pw (chmod 600 {home}/pw)",
+        "config.toml:13: routes.c.password: env:NOSUCH can't be read (set it, or remove it)",
+    ]
+    (home / "pw").chmod(0o600)
+    assert len(read_secrets(config, environ)[1]) == 1

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
 from typing import Any
 
+from .needs import NAME, needs_text, parse_needs
+from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
 from .timing import format_duration, parse_duration
 
 TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
@@ -103,6 +106,61 @@ class Choice(Check):
         return raw
 
 
+class Number(Check):
+    """A number between two bounds."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def read(self, raw: Any) -> float:
+        is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+        if not is_number or not self.low <= raw <= self.high:
+            raise Wrong(
+                f"expected a number {self.low:g}..{self.high:g}, got {shown(raw)}",
+                f"write for example {self.low:g}",
+            )
+        return float(raw)
+
+    def from_text(self, text: str) -> Any:
+        return float(text) if re.fullmatch(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", text) else text
+
+
+class Flag(Check):
+    """True or false."""
+
+    def read(self, raw: Any) -> bool:
+        if not isinstance(raw, bool):
+            raise Wrong(f"expected true or false, got {shown(raw)}", "write it without quotes")
+        return raw
+
+    def from_text(self, text: str) -> Any:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
+
+
+class Text(Check):
+    """One text, which may be empty."""
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str) or "\0" in raw:
+            raise Wrong(f"expected a text, got {shown(raw)}", "write it in quotes")
+        return raw
+
+
+class Name(Check):
+    """A name of A-Z a-z 0-9 _ . -"""
+
+    def __init__(self, example: str) -> None:
+        self.example = example
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str) or not NAME.fullmatch(raw):
+            raise Wrong(
+                f"expected a name of 1 to 64 of A-Z a-z 0-9 _ . -, got {shown(raw)}",
+                f'write for example "{self.example}"',
+            )
+        return raw
+
+
 class PathText(Check):
     """A path; it is made absolute by whoever knows what it is relative to."""
 
@@ -170,6 +228,125 @@ class Handlers(Texts):
                 f"expected a .py file or an importable module, got {shown(item)}", f"write {self.example}"
             )
         return item
+
+
+class Urls(Texts):
+    """Addresses of web pages. One with a login is refused and not repeated."""
+
+    example = '["https://judge.example.net/nonce"]'
+
+    def read_one(self, item: Any) -> str:
+        if not isinstance(item, str) or not re.fullmatch(r"https?://[^\s/?#@]+([/?#][^\s@]*)?", item):
+            raise Wrong("expected URLs with http or https and no login", f"write {self.example}")
+        return item
+
+    def quote(self, value: Any) -> str:
+        return "no list"
+
+
+class Needs(Texts):
+    """What a task needs, as words: `pool` or `pool:count`."""
+
+    example = '["browser:2"]'
+
+    def read(self, raw: Any) -> tuple[str, ...]:
+        if not isinstance(raw, list):
+            raise Wrong(f"expected a list of needs, got {shown(raw)}", f"write {self.example}")
+        try:
+            return tuple(needs_text(parse_needs(raw)))
+        except ValueError as error:
+            raise Wrong(str(error), f"write for example {self.example}") from None
+
+
+class Statuses(Check):
+    """HTTP statuses."""
+
+    def read(self, raw: Any) -> tuple[int, ...]:
+        if not isinstance(raw, list) or not all(type(each) is int and 100 <= each <= 599 for each in raw):
+            raise Wrong(
+                "expected a list of HTTP statuses 100..599"
+                + ("" if isinstance(raw, list) else f", got {shown(raw)}"),
+                "write [403, 429]",
+            )
+        return tuple(raw)
+
+    def from_text(self, text: str) -> Any:
+        return _toml_value(text if text.lstrip().startswith("[") else f"[{text}]")
+
+
+class Labels(Check):
+    """A table of texts."""
+
+    def read(self, raw: Any) -> dict[str, str]:
+        if not isinstance(raw, dict):
+            raise Wrong(f"expected a table of labels, got {shown(raw)}", 'write { city = "Berlin" }')
+        for name, value in raw.items():
+            if not NAME.fullmatch(name):
+                raise Wrong(f"{shown(name)} can't be the name of a label", "use 1 to 64 of A-Z a-z 0-9 _ . -")
+            if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+                raise Wrong(
+                    f'label "{name}": expected a text of at most 200 characters, got {shown(value)}',
+                    f'write {{ {name} = "…" }}',
+                )
+        return dict(raw)
+
+
+class Network(Check):
+    """An IP address, or a network as in 203.0.113.0/24."""
+
+    def read(self, raw: Any) -> str:
+        try:
+            if isinstance(raw, str) and "%" not in raw:
+                return str(ip_network(raw) if "/" in raw else ip_address(raw))
+        except ValueError:
+            pass
+        raise Wrong(
+            f"expected an IP address or a network, got {shown(raw)}",
+            f'write for example "{_network_of(raw) or "203.0.113.7"}"',
+        )
+
+
+def _network_of(raw: Any) -> str:
+    """The network that an address with a prefix length lies in, where that was the mistake."""
+    try:
+        return str(ip_network(raw, strict=False)) if isinstance(raw, str) else ""
+    except ValueError:
+        return ""
+
+
+class Reference(Check):
+    """One secret by reference. A literal is refused and never repeated."""
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str) or not _REFERENCE.fullmatch(raw):
+            raise Wrong(
+                "expected a reference to the password, not the password itself",
+                'write "env:NAME" or "file:/path", and put it there',
+            )
+        return raw
+
+
+class RouteAddress(Check):
+    """The URL of a route. No part of a wrong one is repeated: it may hold a password in any place."""
+
+    def read(self, raw: Any) -> RouteUrl:
+        if not isinstance(raw, str):
+            raise Wrong(f"expected a url, got {type_shown(raw)}", 'write "http://user@host:port"')
+        try:
+            url = parse_route_url(raw)
+        except BadRouteUrl as bad:
+            raise Wrong(f"{bad.code}: {bad.what}", bad.remedy) from None
+        if url.password is not None:
+            raise Wrong(
+                "a password stands in the url",
+                'leave it out there and write password = "env:NAME" or "file:/path"',
+            )
+        return url
+
+
+def type_shown(raw: Any) -> str:
+    """What kind of value it is, without the value."""
+    return {bool: "true or false", dict: "a table", list: "a list"}.get(type(raw), "a number")
 
 
 def is_file_handler(text: str) -> bool:

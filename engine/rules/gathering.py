@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import Problem
-from .checks import TYPE_NAME, Wrong, shown
+from .checks import TYPE_NAME, Duration, Wrong, shown
+from .declarations import LISTS
+from .declaring import Declared
+from .origins import Origin
 from .settings import TABLES, checks_of, meant_variable, table_type, unknown_key, unknown_table
 from .timing import format_duration
 from .toml_lines import KeyLine, line_of
@@ -21,25 +24,13 @@ Place = Callable[[Key, Any, PurePath | None], Any]
 """Makes the value in force of a key, its checked value, and the directory where relative paths start."""
 
 
-class Origin(NamedTuple):
-    """Where a value was set: a text for people, a problem's place, and where its relative paths start."""
-
-    text: str
-    file: str
-    line: int | None
-    key: str
-    base: PurePath | None
-
-    def problem(self, wrong: Wrong) -> Problem:
-        return Problem(self.file, self.line, self.key, wrong.what, wrong.remedy)
-
-
 class Gathered:
     """Collects values, their origins and every mistake."""
 
     def __init__(self, place: Place) -> None:
         self.problems: list[Problem] = []
         self.types: set[str] = set()
+        self.declared = Declared(self.problems)
         self._place = place
         self._values: dict[Key, Any] = {}
         self._origins: dict[Key, Origin] = {}
@@ -54,7 +45,9 @@ class Gathered:
             return Origin(f"{file}:{line}", file, line, ".".join(key), base)
 
         for name, table in data.items():
-            if name not in TABLES and name != "types":
+            if name in LISTS:
+                self.declared.take(name, table, origin)
+            elif name not in TABLES and name != "types":
                 self._wrong((name,), origin(name), unknown_table(name, isinstance(table, dict)))
             elif not isinstance(table, dict):
                 wrong = Wrong(f"expected a table, got {shown(table)}", f"write [{name}] on a line of its own")
@@ -82,7 +75,14 @@ class Gathered:
 
     def _table(self, path: Key, table: dict[str, Any], origin: Callable[..., Origin]) -> None:
         for key, raw in table.items():
-            self.put((*path, key), raw, origin(*path, key))
+            inner = ".".join((*path, key))
+            if inner not in TABLES:
+                self.put((*path, key), raw, origin(*path, key))
+            elif isinstance(raw, dict):
+                self._table((*path, key), raw, origin)
+            else:
+                wrong = Wrong(f"expected a table, got {shown(raw)}", f"write [{inner}] on a line of its own")
+                self._wrong((*path, key), origin(*path, key), wrong)
 
     def variables(self, environ: Mapping[str, str], base: PurePath | None) -> None:
         """Take the `TASKDECK_TABLE__KEY` variables; a name that looks like one but isn't is a mistake."""
@@ -95,16 +95,22 @@ class Gathered:
     def _variable(self, name: str, text: str, origin: Origin) -> None:
         table, double, key = name.partition("__")
         table = table.lower()
-        path = self._type_path(key) if table == "types" else (table, key.lower())
+        path = self._type_path(key) if table == "types" else (table, *key.lower().split("__"))
         if not double:
             if meant := meant_variable(name):
                 self._wrong((name,), origin, Wrong("unknown variable", f"did you mean {meant}?"))
+        elif table in LISTS:
+            self._wrong(
+                (name,), origin, Wrong(f"no variable declares {table}", f"write [[{table}]] in a file")
+            )
         elif table not in TABLES and table != "types":
             self._wrong((name,), origin, unknown_table(table, True))
         elif path is None:
             self._wrong(
                 (name,), origin, Wrong("this names no key of a type", "write TASKDECK_TYPES__NAME__KEY")
             )
+        elif table != "types" and ".".join(path[:-1]) not in TABLES:
+            self._wrong((name,), origin, unknown_key(path[:2]))
         else:
             check = checks_of(table_type(path)).get(path[-1])
             self.put(path, check.from_text(text) if check else text, origin)
@@ -143,11 +149,16 @@ class Gathered:
         self._less(("engine", "heartbeat"), ("engine", "suspect_after"), strict=True)
         self._less(("engine", "suspect_after"), ("engine", "lease"), strict=True)
         self._less(("retry", "base"), ("retry", "max_delay"))
+        self._less(("routing", "score", "enter"), ("routing", "score", "leave"))
+        self._less(("routing", "cooldown", "base_s"), ("routing", "cooldown", "max_s"))
+        self._less(("routing", "blocked", "base_s"), ("routing", "blocked", "max_s"))
         for name in sorted(self.types):
             own = {key: ("types", name, key) for key in ("base", "max_delay")}
             used = [path if path in self._values else ("retry", key) for key, path in own.items()]
             if used != [("retry", "base"), ("retry", "max_delay")]:
                 self._less(*used)
+        needs = {name: self._values.get(("types", name, "needs"), ()) for name in sorted(self.types)}
+        self.declared.check_needs(needs, lambda name: self._origins["types", name, "needs"])
 
     def _less(self, small: Key, large: Key, *, strict: bool = False) -> None:
         low, high = self._effective(small), self._effective(large)
@@ -159,15 +170,15 @@ class Gathered:
             ("less than" if strict else "at most") if at == small else ("more than" if strict else "at least")
         )
         told = self._origins[other].text if other in self._origins else "default"
-        what = f"must be {bound} {'.'.join(other)} ({format_duration(self._effective(other))}, {told})"
-        self._wrong(
-            at,
-            self._origins[at],
-            Wrong(f"{what}, got {format_duration(self._effective(at))}", "change one of them"),
-        )
+        what = f"must be {bound} {'.'.join(other)} ({self._shown(other)}, {told})"
+        self._wrong(at, self._origins[at], Wrong(f"{what}, got {self._shown(at)}", "change one of them"))
 
     def _effective(self, path: Key) -> float:
-        return self._values[path] if path in self._values else getattr(TABLES[path[0]](), path[-1])
+        return self._values[path] if path in self._values else getattr(table_type(path)(), path[-1])
+
+    def _shown(self, path: Key) -> str:
+        is_duration = isinstance(checks_of(table_type(path))[path[-1]], Duration)
+        return format_duration(self._effective(path)) if is_duration else f"{self._effective(path):g}"
 
     def values(self, *table: str) -> dict[str, Any]:
         """The keys that were set in this table; what is missing keeps its default."""
@@ -175,4 +186,5 @@ class Gathered:
 
     def sources(self) -> dict[str, str]:
         """Where each key that was set came from, by its dotted name."""
-        return {".".join(path): origin.text for path, origin in self._origins.items()}
+        named = {".".join(path): origin.text for path, origin in self._origins.items()}
+        return named | self.declared.sources

@@ -16,7 +16,10 @@ from .checks import (
     Choice,
     Duration,
     ExitCodes,
+    Flag,
     Handlers,
+    Name,
+    Needs,
     PathText,
     References,
     Texts,
@@ -25,6 +28,8 @@ from .checks import (
     Wrong,
     nearest,
 )
+from .declarations import LISTS
+from .route_settings import BlockedSettings, CooldownSettings, RouteSettings, ScoreSettings
 
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
 """The variables that a command is given where the configuration names no others."""
@@ -98,6 +103,9 @@ class TypeSettings(Struct, frozen=True):
     on_lost: Annotated[str | None, Choice("rerun", "review")] = None
     on_exhausted: Annotated[str, Choice("review", "dead")] = "review"
     exit_codes: Annotated[dict[int, str], ExitCodes()] = {}
+    needs: Annotated[tuple[str, ...] | None, Needs()] = None
+    route: Annotated[str | None, Name("eu")] = None
+    allow_direct: Annotated[bool | None, Flag()] = None
 
 
 TABLES: dict[str, type[Struct]] = {
@@ -107,47 +115,73 @@ TABLES: dict[str, type[Struct]] = {
     "logs": LogSettings,
     "shell": ShellSettings,
     "secrets": SecretSettings,
+    "routing": RouteSettings,
+    "routing.score": ScoreSettings,
+    "routing.cooldown": CooldownSettings,
+    "routing.blocked": BlockedSettings,
 }
+"""By dotted name; a table in a table stands after the one that holds it."""
 
 
 @cache
 def checks_of(table: type[Struct]) -> dict[str, Check]:
-    return {key: hint.__metadata__[0] for key, hint in get_type_hints(table, include_extras=True).items()}
+    """The checks of a table's own keys; tables in it have none."""
+    hints = get_type_hints(table, include_extras=True)
+    return {key: hint.__metadata__[0] for key, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
 def table_type(path: tuple[str, ...]) -> type[Struct]:
-    return TypeSettings if path[0] == "types" else TABLES[path[0]]
+    """The table that the key at the end of `path` stands in."""
+    if path[0] == "types":
+        return TypeSettings
+    return LISTS[path[0]] if path[0] in LISTS else TABLES[".".join(path[:-1])]
 
 
-def _homes(key: str) -> list[str]:
-    """The tables that have this key."""
-    tables = [name for name, table in TABLES.items() if key in checks_of(table)]
-    return tables + (["types.NAME"] if key in checks_of(TypeSettings) else [])
+def _tables() -> dict[str, type[Struct]]:
+    """Every table as it is written."""
+    lists = {f"[[{name}]]": table for name, table in LISTS.items()}
+    return {f"[{name}]": table for name, table in TABLES.items()} | {"[types.NAME]": TypeSettings} | lists
+
+
+def _homes(key: str) -> str:
+    """The tables that have this key, in words; empty where none has."""
+    return " or ".join(name for name, table in _tables().items() if key in checks_of(table))
 
 
 def _every_key() -> set[str]:
-    return {key for table in (*TABLES.values(), TypeSettings) for key in checks_of(table)}
+    return {key for table in _tables().values() for key in checks_of(table)}
+
+
+def _inner(table: str) -> list[str]:
+    """The names of the tables in `table`."""
+    return [name.removeprefix(f"{table}.") for name in TABLES if name.startswith(f"{table}.")]
 
 
 def unknown_key(path: tuple[str, ...]) -> Wrong:
     key, known = path[-1], checks_of(table_type(path))
     if homes := _homes(key):
-        return Wrong(f"unknown key in [{'.'.join(path[:-1])}]", f"it belongs in [{'] or ['.join(homes)}]")
+        here = ".".join(path[:-1])
+        return Wrong(
+            f"unknown key in {f'[[{here}]]' if here in LISTS else f'[{here}]'}", f"it belongs in {homes}"
+        )
     if meant := nearest(key, known):
         return Wrong("unknown key", f'did you mean "{meant}"?')
+    if meant := nearest(key, _inner(".".join(path[:-1]))):
+        return Wrong("unknown key", f"did you mean [{'.'.join(path[:-1])}.{meant}]?")
     if meant := nearest(key, _every_key()):
-        return Wrong("unknown key", f'did you mean "{meant}" in [{"] or [".join(_homes(meant))}]?')
+        return Wrong("unknown key", f'did you mean "{meant}" in {_homes(meant)}?')
     return Wrong("unknown key", f"known here: {', '.join(known)}")
 
 
 def unknown_table(name: str, is_table: bool) -> Wrong:
-    tables = [*TABLES, "types"]
+    tables = [*(table for table in TABLES if "." not in table), "types", *LISTS]
     if not is_table and (homes := _homes(name)):
-        return Wrong("this key stands in no table", f"it belongs in [{'] or ['.join(homes)}]")
+        return Wrong("this key stands in no table", f"it belongs in {homes}")
     if meant := nearest(name, tables):
-        return Wrong("unknown table" if is_table else "unknown key", f"did you mean [{meant}]?")
+        written = f"[[{meant}]]" if meant in LISTS else f"[{meant}]"
+        return Wrong("unknown table" if is_table else "unknown key", f"did you mean {written}?")
     if not is_table and (meant := nearest(name, _every_key())):
-        return Wrong("unknown key", f'did you mean "{meant}" in [{"] or [".join(_homes(meant))}]?')
+        return Wrong("unknown key", f'did you mean "{meant}" in {_homes(meant)}?')
     return Wrong("unknown table" if is_table else "unknown key", f"known tables: {', '.join(tables)}")
 
 

@@ -1,0 +1,126 @@
+"""`[[resources]]` and `[[routes]]`: what may stand in one, and the declarations that come of it.
+
+Pure. A declaration never holds a password, only the reference to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Struct, field
+
+from .checks import (
+    Duration,
+    Labels,
+    Name,
+    Network,
+    Reference,
+    RouteAddress,
+    Texts,
+    Whole,
+    Wrong,
+)
+from .route_urls import RouteUrl, login_fault, shown_url
+
+
+class ResourceKeys(Struct, frozen=True):
+    """The keys of a `[[resources]]` table."""
+
+    id: Annotated[str, Name("browser-1")]
+    pool: Annotated[str, Name("browser")]
+    count: Annotated[int | None, Whole(1, 1000)] = None
+    capacity: Annotated[int, Whole(1, 1000)] = 1
+    min_reuse: Annotated[float, Duration()] = 0.0
+    labels: Annotated[dict[str, str], Labels()] = {}
+
+
+class RouteKeys(Struct, frozen=True):
+    """The keys of a `[[routes]]` table."""
+
+    id: Annotated[str, Name("eu-1")]
+    url: Annotated[RouteUrl, RouteAddress()]
+    password: Annotated[str | None, Reference()] = None
+    group: Annotated[str, Name("eu")] = "default"
+    capacity: Annotated[int, Whole(1, 1000)] = 1
+    min_reuse: Annotated[float, Duration()] = 0.0
+    expected_ip: Annotated[str | None, Network()] = None
+    expected_regions: Annotated[tuple[str, ...], Texts()] = ()
+    labels: Annotated[dict[str, str], Labels()] = {}
+
+
+LISTS: Mapping[str, type[Struct]] = {"resources": ResourceKeys, "routes": RouteKeys}
+"""The lists of tables by name; the keys without a default must be there."""
+
+
+class ResourceDeclaration(Struct, frozen=True):
+    """One resource of the configuration; `min_reuse` in seconds."""
+
+    id: str
+    pool: str
+    capacity: int = 1
+    min_reuse: float = 0.0
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def settings(self) -> dict[str, Any]:
+        """The declaration under the keys of the configuration."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "id"}
+
+
+class RouteDeclaration(Struct, frozen=True):
+    """One route of the configuration; `secret_ref` says where its password stands (`env:NAME`, `file:/path`).
+
+    `host` is lower case, IPv6 without brackets; `direct` has neither host, port nor login.
+    """
+
+    id: str
+    scheme: str
+    host: str = ""
+    port: int = 0
+    username: str = ""
+    secret_ref: str | None = None
+    group: str = "default"
+    capacity: int = 1
+    min_reuse: float = 0.0
+    expected_ip: str | None = None
+    expected_regions: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def shown(self) -> str:
+        """The URL without its password."""
+        return shown_url(self.scheme, self.host, self.port, self.username, self.secret_ref is not None)
+
+    def settings(self) -> dict[str, Any]:
+        """The declaration under the keys of the configuration."""
+        rest = ("group", "capacity", "min_reuse", "expected_ip", "expected_regions", "labels")
+        first = {"url": self.shown(), "password": self.secret_ref}
+        return first | {name: getattr(self, name) for name in rest}
+
+
+def declared_resources(values: Mapping[str, Any]) -> list[ResourceDeclaration]:
+    """What one `[[resources]]` table declares: one resource, or with `count` id-1, id-2 and so on."""
+    keys = ResourceKeys(**values)
+    ids = [keys.id] if keys.count is None else [f"{keys.id}-{n}" for n in range(1, keys.count + 1)]
+    return [ResourceDeclaration(id, keys.pool, keys.capacity, keys.min_reuse, keys.labels) for id in ids]
+
+
+def declared_route(values: Mapping[str, Any]) -> RouteDeclaration:
+    """What one `[[routes]]` table declares; Wrong where its login doesn't fit its scheme."""
+    keys = RouteKeys(**values)
+    url = keys.url
+    if fault := login_fault(url.scheme, url.username, keys.password is not None):
+        raise Wrong(fault, "correct url or password")
+    return RouteDeclaration(
+        keys.id,
+        url.scheme,
+        url.host,
+        url.port,
+        url.username,
+        keys.password,
+        keys.group,
+        keys.capacity,
+        keys.min_reuse,
+        keys.expected_ip,
+        keys.expected_regions,
+        keys.labels,
+    )
