@@ -1,33 +1,17 @@
-"""What a network exit is, and the HTTP session that goes out through it.
+"""What a network exit is: its parts, which of them go together, what of it is shown.
 
-Owns the one place where a login is written into a URL, and which library carries which scheme: http and https by aiohttp
-itself, SOCKS by the connector of `socks`. Must not judge an exit, choose one, or fall back to another.
+Owns the one place where a login is written into a URL. Must not open a connection, judge an exit or choose one.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
-import ssl
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..errors import UsageError
-
-if TYPE_CHECKING:
-    from aiohttp import (
-        BaseConnector,
-        ClientRequest,
-        ClientResponse,
-        ClientSession,
-        ClientTimeout,
-        TraceConfig,
-    )
 
 
 class Scheme(StrEnum):
@@ -109,89 +93,6 @@ def secret_url(exit: Exit) -> str:
         login += ":" + quote(exit.password, safe="")
     has_login = exit.username is not None or exit.password is not None
     return f"{exit.scheme}://{login}{'@' if has_login else ''}{exit.place}"
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """Limits of one request in seconds; None = none.
-
-    `connect` covers all up to a usable connection: name, TCP, the proxy's answer, TLS. `read` is the longest silence.
-    """
-
-    total: float | None = 10.0
-    connect: float | None = 5.0
-    read: float | None = 5.0
-
-
-def session(
-    exit: Exit,
-    *,
-    timeouts: Timeouts | None = None,
-    tls: ssl.SSLContext | None = None,
-    traces: Sequence[TraceConfig] = (),
-    fresh: bool = False,
-) -> ClientSession:
-    """An aiohttp session whose every request leaves through `exit`; call it in a running loop, close it after use.
-
-    The environment's proxies are ignored. `tls` (None = the usual authorities) serves a TLS proxy and the target alike:
-    aiohttp knows one for both. With `fresh`, each request has a new connection, no cookies, its body as sent, and is sent
-    once; otherwise aiohttp sends what HTTP calls idempotent (all but POST and PATCH) again where a connection breaks.
-    """
-    import aiohttp
-
-    return aiohttp.ClientSession(
-        connector=_connector(exit, tls, fresh),
-        proxy=secret_url(exit) if exit.scheme in WEB else None,
-        timeout=_client_timeout(timeouts or Timeouts()),
-        trace_configs=list(traces),
-        cookie_jar=aiohttp.DummyCookieJar() if fresh else None,
-        auto_decompress=not fresh,
-        middlewares=[_send_once] if fresh else [],
-        trust_env=False,
-    )
-
-
-async def _send_once(
-    request: ClientRequest, send: Callable[[ClientRequest], Awaitable[ClientResponse]]
-) -> ClientResponse:
-    """A middleware that turns the errors which aiohttp answers with a second try into one which it doesn't."""
-    import aiohttp
-
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError("the connection was cut off") from error
-
-
-def warm_up() -> None:
-    """Import what sessions need: about 0.4 s of work, so a loop calls it in a thread before its first session."""
-    import_module(".socks", __package__)
-
-
-def _connector(exit: Exit, tls: ssl.SSLContext | None, fresh: bool) -> BaseConnector:
-    if exit.scheme in SOCKS4 | SOCKS5:
-        from .socks import connector
-
-        return connector(exit, ssl=tls or True, force_close=fresh)
-    import aiohttp
-
-    return aiohttp.TCPConnector(ssl=tls or True, force_close=fresh)
-
-
-def _client_timeout(timeouts: Timeouts) -> ClientTimeout:
-    import aiohttp
-
-    # aiohttp rounds what is over `ceil_threshold` up to a whole second of the loop's clock. Only `connect` bounds
-    # the wait for a proxy's answer; `sock_connect` is what the SOCKS connector is given.
-    return aiohttp.ClientTimeout(
-        total=timeouts.total,
-        connect=timeouts.connect,
-        sock_connect=timeouts.connect,
-        sock_read=timeouts.read,
-        ceil_threshold=math.inf,
-    )
 
 
 def _check_place(host: str, port: int) -> None:

@@ -112,7 +112,7 @@ class _Facts:
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error, what it came from, and the operating system's error that aiohttp keeps beside it.
 
-    What was being handled counts too: before Python 3.11.8, TLS within TLS fails by a TypeError that hides the reason.
+    What was being handled counts too: in Python 3.11.7, TLS within TLS fails by a TypeError that hides the reason.
     """
     waiting, seen = [error], set()
     while waiting:

@@ -15,11 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock, SystemClock
-from ..rules.route_errors import EXIT, PROBE, TCP, ErrorType
-from .exits import Exit, Timeouts, session
+from ..rules.route_errors import ErrorType
+from .exits import Exit
+from .http import Timeouts, session
 from .judging import MOST_BODY, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
 from .probe_limits import Budgets, LagMeter, RequestLimit
+from .probe_results import ProbeResult, Stage
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -36,45 +38,6 @@ HAPPY_EYEBALLS = 0.25
 _REQUEST: dict[str, Any] = {"allow_redirects": False, "headers": {"Accept-Encoding": "identity"}}
 
 
-NUMBERS = {"tcp": TCP, "probe": PROBE, "exit": EXIT}
-"""The stages by name, as the rules count them."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage that was run, by its name in `NUMBERS`, and the milliseconds until it passed or failed."""
-
-    name: str
-    ok: bool
-    ms: float
-    error_type: ErrorType | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class ProbeResult:
-    """The outcome of a check. `error_type` and `detail` are those of the stage that failed; None = all passed.
-
-    `latency_ms` runs from the probe's start to its answer's headers, all handshakes included; None unless all passed and the
-    loop kept up (`lag_ms`). `verified` = no proxy could have answered in the judge's place.
-    """
-
-    ok: bool
-    stages: tuple[Stage, ...]
-    error_type: ErrorType | None
-    detail: str
-    latency_ms: float | None
-    exit_ip: str | None
-    exit_region: str | None
-    verified: bool
-    lag_ms: float
-
-    @property
-    def passed(self) -> int:
-        """The number of the last stage that passed, 0 = none."""
-        return max((NUMBERS[stage.name] for stage in self.stages if stage.ok), default=0)
-
-
 async def probe(
     exit: Exit,
     judge: Judge,
@@ -86,7 +49,7 @@ async def probe(
 ) -> ProbeResult:
     """Check an exit once; every failure is a result, only cancelling raises. Without `outside` there is no stage 3.
 
-    `tls` as in `exits.session`. Import aiohttp in a thread first (`exits.warm_up`), or the first check stalls the loop.
+    `tls` as in `http.session`. Import aiohttp in a thread first (`http.warm_up`), or the first check stalls the loop.
     """
     check = _Check(exit, judge, outside, budgets or Budgets(), tls, clock or SystemClock())
     task = asyncio.create_task(check.run(), name="check of an exit")

@@ -2,7 +2,7 @@
 
 Owns how aiohttp and python-socks are joined. It replaces one step of aiohttp-socks: there, a target that is silent after the
 proxy's grant held a request for 60 s whatever its timeouts, since the stream's close waited for the TLS handshake it had to
-end. Imported late, by `exits`: it brings aiohttp with it. Must not be used for http and https proxies.
+end. Imported late, by `http`: it brings aiohttp with it. Must not be used for http and https proxies.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.pretty import pretty_repr
 
-from taskdeck.engine.edge.exits import BadExit, Exit, Scheme, Timeouts, secret_url, session
+from taskdeck.engine.edge.exits import BadExit, Exit, Scheme, secret_url
+from taskdeck.engine.edge.http import Timeouts, session
 from tests.edge.fakes.faults import Behaviour, Fault
 from tests.edge.fakes.http_proxy import HttpProxy
 from tests.edge.fakes.judge import FakeJudge
@@ -97,14 +98,17 @@ def test_an_exit_can_be_sent_to_another_process() -> None:
 
 
 def test_describing_an_exit_imports_no_http_library() -> None:
-    code = "import sys, taskdeck.engine.edge.exits as e; e.Exit('direct'); print('aiohttp' in sys.modules)"
+    code = (
+        "import sys, taskdeck.engine.edge.probing as p, taskdeck.engine.edge.exits as e; e.Exit('direct'); "
+        "print('aiohttp' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_warming_up_imports_all_that_a_session_needs() -> None:
     code = (
-        "import sys, taskdeck.engine.edge.exits as e; e.warm_up(); "
+        "import sys, taskdeck.engine.edge.http as e; e.warm_up(); "
         "print({'aiohttp', 'aiohttp_socks', 'python_socks'} <= set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

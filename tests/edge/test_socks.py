@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from taskdeck.engine.clock import SystemClock
-from taskdeck.engine.edge.exits import Exit, Scheme, Timeouts, session
+from taskdeck.engine.edge.exits import Exit, Scheme
+from taskdeck.engine.edge.http import Timeouts, session
 from tests.edge.fakes.certificates import client_context, server_context
 from tests.edge.fakes.faults import Behaviour, Fault
 from tests.edge.fakes.judge import FakeJudge
