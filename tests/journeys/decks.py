@@ -257,7 +257,7 @@ class Deck:
             if child.poll() is None:
                 child.send_signal(signal.SIGTERM)
         for child in self.children:
-            child.wait(15)
+            assert child.wait(15) in (0, 1, 4, 6, -9), f"a stop ended with {child.returncode}\n{self.told()}"
         self._end_helpers()
         until(lambda: not self.processes(), f"nothing is left behind, but there is: {self.processes()}", 5)
         if self.db.exists():
