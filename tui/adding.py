@@ -37,6 +37,9 @@ class Options:
     cwd: str | None = None
     pause: str | None = None
     tag: list[str] | None = None
+    needs: list[str] | None = None
+    route: str | None = None
+    allow_direct: bool | None = None
     wait: bool = False
 
 
@@ -50,9 +53,11 @@ TEXTS = {
     "--on-lost": "on_lost",
     "--cwd": "cwd",
     "--pause": "pause",
+    "--route": "route",
 }
-LISTS = {"--param": "param", "-p": "param", "--env": "env", "--tag": "tag"}
+LISTS = {"--param": "param", "-p": "param", "--env": "env", "--tag": "tag", "--needs": "needs"}
 NUMBERS = {"--priority": "priority", "--retries": "retries"}
+SWITCHES = {"--wait": "wait", "--allow-direct": "allow_direct"}
 
 
 def quick(words: Sequence[str]) -> Options | None:
@@ -61,8 +66,8 @@ def quick(words: Sequence[str]) -> Options | None:
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if name == "--wait" and not equals:
-            found.wait = True
+        if name in SWITCHES and not equals:
+            setattr(found, SWITCHES[name], True)
         elif name in TEXTS or name in LISTS or name in NUMBERS:
             value = value if equals else next(rest, None)
             if value is None or not _set(found, name, value):
@@ -102,6 +107,9 @@ def add(line: CommandLine, options: Options) -> int:
         "timeout": _seconds(options.timeout),
         "on_lost": choice("--on-lost", options.on_lost, ("rerun", "review")),
         "tags": options.tag,
+        "needs": options.needs,
+        "route": options.route,
+        "allow_direct": options.allow_direct,
     }
     for_commands = {"--env": options.env, "--cwd": options.cwd, "--pause": options.pause}
     if options.file is not None:

@@ -29,6 +29,9 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str | float | msgspec.UnsetType = msgspec.UNSET
     on_lost: str | msgspec.UnsetType = msgspec.UNSET
     tags: list[str] | msgspec.UnsetType = msgspec.UNSET
+    needs: list[str] | msgspec.UnsetType = msgspec.UNSET
+    route: str | msgspec.UnsetType = msgspec.UNSET
+    allow_direct: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 _decoder = msgspec.json.Decoder(Line)
@@ -102,7 +105,8 @@ def _common(given: dict[str, Any]) -> dict[str, Any]:
 
     checked_key(given.get("key"))
     choice("on_lost", given.get("on_lost"), ("rerun", "review"))
-    spec = {name: given[name] for name in ("priority", "key", "on_lost", "tags") if name in given}
+    same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct")
+    spec = {name: given[name] for name in same if name in given}
     if "retries" in given:
         spec["max_retry"] = given["retries"]
     if "at" in given:

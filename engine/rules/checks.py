@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 from .needs import NAME, needs_text, parse_needs
@@ -295,6 +294,8 @@ class Network(Check):
     """An IP address, or a network as in 203.0.113.0/24."""
 
     def read(self, raw: Any) -> str:
+        from ipaddress import ip_address, ip_network  # costs milliseconds and is rarely needed
+
         try:
             if isinstance(raw, str) and "%" not in raw:
                 return str(ip_network(raw) if "/" in raw else ip_address(raw))
@@ -308,6 +309,8 @@ class Network(Check):
 
 def _network_of(raw: Any) -> str:
     """The network that an address with a prefix length lies in, where that was the mistake."""
+    from ipaddress import ip_network
+
     try:
         return str(ip_network(raw, strict=False)) if isinstance(raw, str) else ""
     except ValueError:

@@ -7,9 +7,7 @@ login fits the scheme is told by `login_fault`.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h", "direct")
 
@@ -38,6 +36,8 @@ class RouteUrl(NamedTuple):
 
 def shown_url(scheme: str, host: str, port: int, username: str, has_password: bool) -> str:
     """The URL for people: without the password, and without a name that stands alone (often a key)."""
+    from urllib.parse import quote
+
     if scheme == "direct":
         return "direct://"
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -95,6 +95,8 @@ def _place(place: str) -> tuple[str, int]:
 
 
 def _is_ipv6(host: str) -> bool:
+    from ipaddress import IPv6Address  # here and below: what costs milliseconds is loaded where it is needed
+
     try:
         return bool(IPv6Address(host))
     except ValueError:
@@ -107,13 +109,17 @@ def _is_host(host: str) -> bool:
         return False
     if not host.rstrip(".").rpartition(".")[2].isdigit():
         return True
+    from ipaddress import IPv4Address
+
     try:
-        return bool(ip_address(host))
+        return bool(IPv4Address(host))
     except ValueError:
         return False
 
 
 def _decoded(text: str) -> str:
+    from urllib.parse import unquote
+
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

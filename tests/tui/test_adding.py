@@ -27,7 +27,7 @@ def payload(taskdeck: Calls, task: int) -> dict:
 def test_the_quick_parser_knows_exactly_the_options_of_the_full_one() -> None:
     command = Verbs(name="taskdeck").get_command(None, "add")
     full = {option for parameter in command.params for option in parameter.opts if option.startswith("-")}
-    assert {*adding.TEXTS, *adding.LISTS, *adding.NUMBERS, "--wait"} == full - {"--help", "-h"}
+    assert {*adding.TEXTS, *adding.LISTS, *adding.NUMBERS, *adding.SWITCHES} == full - {"--help", "-h"}
     assert {field.name for field in fields(Options)} - {"type"} == {p.name for p in command.params} - {
         "type_",
         "help",
@@ -290,3 +290,18 @@ class berlin:
 def test_a_word_behind_the_dashes_of_other_verbs_is_theirs() -> None:
     line = CommandLine(["list", "--json", "--", "-x", "--db"])
     assert (line.words, line.command, line.json) == (["list", "--", "-x", "--db"], None, True)
+
+
+def test_what_a_task_needs_is_read_by_both_parsers_and_from_a_file() -> None:
+    words = ["fetch", "--needs", "browser:2", "--needs=gpu", "--route", "eu", "--allow-direct"]
+    options = quick(words)
+    assert options is not None
+    assert (options.needs, options.route, options.allow_direct) == (["browser:2", "gpu"], "eu", True)
+    line = '{"type": "fetch", "needs": ["browser:2"], "route": "eu", "allow_direct": true}'
+    assert read_specs("file", line)[1] == {
+        "type": "fetch",
+        "payload": "{}",
+        "needs": ["browser:2"],
+        "route": "eu",
+        "allow_direct": True,
+    }

@@ -53,6 +53,16 @@ Pause = Annotated[
     str | None, typer.Option("--pause", metavar="stop|checkpoint", help="How the command is paused.")
 ]
 Tag = Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")]
+Needs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--needs", metavar="POOL[:N]", help="Resources that it holds while it runs; may be repeated."
+    ),
+]
+Route = Annotated[
+    str | None, typer.Option("--route", metavar="GROUP|ID", help="The group of routes that it holds one of.")
+]
+Direct = Annotated[bool, typer.Option("--allow-direct", help="Go without a route where none can be used.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit as `wait` does.")]
 
 
@@ -73,6 +83,9 @@ def add(
     cwd: Cwd = None,
     pause: Pause = None,
     tag: Tag = None,
+    needs: Needs = None,
+    route: Route = None,
+    allow_direct: Direct = False,
     wait: Wait = False,
 ) -> int:
     """Add a command (add [OPTIONS] -- COMMAND...), a task of a type (add TYPE [JSON]) or a file of tasks (add -f FILE)."""
@@ -92,6 +105,9 @@ def add(
         cwd=cwd,
         pause=pause,
         tag=tag,
+        needs=needs,
+        route=route,
+        allow_direct=allow_direct or None,
         wait=wait,
     )
     return adding.add(ctx.obj, options)
