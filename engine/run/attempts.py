@@ -17,6 +17,7 @@ from ..clock import Clock
 from ..errors import StaleLease
 from ..rules import checkpoints, payloads
 from .crash import crash_at
+from .held import Held
 from .messages import Answer, Message, Note, OperationBegin, OperationEnd, OperationState, Progress, Run, Save
 from .uplink import Uplink, value_of
 
@@ -52,6 +53,7 @@ class Attempt:
     def __post_init__(self) -> None:
         if self.run.checkpoint:
             self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
+        self.held = Held(self.run)
         self.progress = ProgressReport(self.run, self.uplink, self.clock)
 
     @property

@@ -16,7 +16,7 @@ from . import params
 from .attempts import Attempt
 from .context import Context
 from .crash import crash_at
-from .endings import failed, failure_of, in_doubt, timed_out
+from .endings import failed, in_doubt, timed_out
 from .handlers import Handler
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
@@ -104,7 +104,7 @@ class HandlerCall:
         if isinstance(error, InDoubt):
             return in_doubt(run, str(error), tail=self._log.tail())
         self._log.write(_told(error))
-        return failed(run, failure_of(error, attempt.clock.utc()), tail=self._log.tail())
+        return failed(run, attempt.held.failure(error, attempt.clock.utc()), tail=self._log.tail())
 
     def _after(self, seconds: float, act: Callable[[], Any]) -> None:
         async def later() -> None:

@@ -150,7 +150,7 @@ class Command:
 
     def _outcome(self, process: Process) -> Outcome:
         """A cancel beats the exit code; a pause or drain beats it once the command was told to end."""
-        attempt, run, tail = self.attempt, self.attempt.run, tail_of(self._log)
+        attempt, run, tail = self.attempt, self.attempt.run, tail_of(self._log, self.attempt.held.redactor)
         code = process.exit_code
         if process.left:
             attempt.note("COMMAND_LEFT_RUNNING", _left_story(process.left), {"pids": process.left})

@@ -16,7 +16,9 @@ from .. import StopRequested
 from ..errors import StaleLease
 from .attempts import Attempt
 from .handlers import Handler
+from .http_session import Http
 from .operations import Once, inside_operation
+from .request_log import RequestLog
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
@@ -30,6 +32,9 @@ class Context:
         self._write_log = write_log
         self._queued: list[asyncio.Future[None]] = []
         self._step = ""
+        self._requests = RequestLog(attempt)
+        may_be_direct = handler.info.allow_direct or not handler.info.route
+        self._http = Http(attempt, self._requests, direct=may_be_direct)
 
     @property
     def task_id(self) -> int:
@@ -60,6 +65,37 @@ class Context:
     def checkpoint(self) -> Mapping[str, Any]:
         """The latest checkpoint with what this attempt has saved since; read only."""
         return MappingProxyType(self._attempt.checkpoint)
+
+    @property
+    def resources(self) -> Mapping[str, list[str]]:
+        """The resources that this attempt holds: ids by pool."""
+        return MappingProxyType(self._attempt.held.resources)
+
+    @property
+    def resource(self) -> str | None:
+        """The resource that this attempt holds; of several the first, None where it holds none."""
+        return self._attempt.held.resource
+
+    @property
+    def route(self) -> str | None:
+        """The id of the route that this attempt holds, or None."""
+        return self._attempt.held.route_id or None
+
+    @property
+    def proxy(self) -> str:
+        """The route as a proxy's URL, login included, for libraries that do their own HTTP; empty = none."""
+        return self._attempt.held.proxy
+
+    @property
+    def http(self) -> Http:
+        """HTTP through the route that this attempt holds: `async with ctx.http.get(url) as response: …`."""
+        return self._http
+
+    async def blocked(self, reason: str, host: str = "") -> None:
+        """Say that a target refuses this route though its status didn't (a captcha); `host`: if empty, the one asked last."""
+        if not (host or self._requests.host):
+            raise ValueError("no request was made yet: name the host that refuses")
+        self._requests.blocked(host or self._requests.host, reason)
 
     def log(self, text: str) -> None:
         """Write a line to the attempt's log file (`taskdeck log`)."""
@@ -123,6 +159,7 @@ class Context:
         if succeeded:
             self._end_step()
         self._attempt.progress.close()
+        await self._http.close()
         queued, self._queued = self._queued, []
         results = await asyncio.gather(*queued, return_exceptions=True)
         for result in results:

@@ -18,7 +18,16 @@ from ..rules.timing import format_duration
 from .messages import Outcome, Run
 
 MAX_MESSAGE = 2000
-_redactor = Redactor((), ())
+NO_SECRETS = Redactor((), ())
+"""Masks what looks like a secret; it knows none by value."""
+
+
+class Judged(Exception):
+    """A failure whose class is known where it happens."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
 
 
 def failed(run: Run, failure: Failure, *, exit_code: int | None = None, tail: str = "") -> Outcome:
@@ -44,15 +53,19 @@ def timed_out(seconds: float) -> Failure:
     )
 
 
-def failure_of(error: BaseException, now: datetime) -> Failure:
+def failure_of(error: BaseException, now: datetime, redactor: Redactor = NO_SECRETS) -> Failure:
     """What the rules make of an exception."""
+    if isinstance(error, Judged):
+        return error.failure
     names, message, attributes = failures.describe(error)
-    return failures.from_exception(names, safe(message), attributes, now=now)
+    if _is_no_http(error):
+        return Failure(FailureClass.RETRYABLE, "protocol", safe(message, redactor), "answer that is not HTTP")
+    return failures.from_exception(names, safe(message, redactor), attributes, now=now)
 
 
-def safe(text: str) -> str:
+def safe(text: str, redactor: Redactor = NO_SECRETS) -> str:
     """The text as it may be stored and shown: no secret, no control character, of bounded length."""
-    return clean(redacted(text), limit=MAX_MESSAGE)
+    return clean(redactor.text(text), limit=MAX_MESSAGE)
 
 
 def encoded(failure: Failure) -> str:
@@ -60,6 +73,9 @@ def encoded(failure: Failure) -> str:
     return msgspec.json.encode(failure).decode()
 
 
-def redacted(text: str) -> str:
-    """The text without secrets."""
-    return _redactor.text(text)
+def _is_no_http(error: BaseException) -> bool:
+    """An answer that can't be read, to which aiohttp gives a status of 400 that no server ever sent."""
+    is_response = type(error).__name__ == "ClientResponseError"
+    return is_response and any(
+        kind.__name__ == "HttpProcessingError" for kind in type(error.__cause__).__mro__
+    )

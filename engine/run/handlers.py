@@ -10,8 +10,7 @@ import importlib.util
 import inspect
 import re
 import sys
-import typing
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
-from . import params
+from . import declared, params
 from .messages import TypeInfo
 from .shell import ShellPayload
 
@@ -33,7 +32,8 @@ SHELL = "shell"
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
-Verify = Callable[[Any, str], Awaitable[Any]]
+Verify = Callable[[Any, str], Any]
+"""A coroutine function for async handlers, a plain one for sync ones."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,14 @@ class Handler:
     """One type that this process can run. `function` is None for the built-in `shell`."""
 
     info: TypeInfo
-    function: Callable[..., Awaitable[Any]] | None = None
+    function: Callable[..., Any] | None = None
     params: Any = None
     verify: Verify | None = None
     verify_after: float = 10.0
+    source: str = ""
+    """The file or module by whose import it was declared; empty = built in."""
+    root: str = ""
+    """What a relative `source` is relative to."""
 
 
 @dataclass
@@ -88,11 +92,16 @@ def task(
     checkpoint_version: int = 1,
     verify: Verify | None = None,
     verify_after: Duration = "10s",
+    needs: Sequence[str] = (),
+    route: str | None = None,
+    allow_direct: bool = False,
 ) -> Callable[[Function], Function]:
-    """Declare an `async def f(ctx: Context, params: P)` as the handler of a task type.
+    """Declare `async def f(ctx: Context, params: P)`, or a plain `def` with a `SyncContext`, as the handler of a task type.
 
     Durations are "10m" texts or seconds; None leaves a limit to the configuration. `verify(ctx, key)` settles an operation
     in doubt: it returns the result, or raises `NotDone`; it is asked once the old request must be dead (`verify_after`).
+    `needs` are pools to lease from (`"browser"`, `"gpu:2"`), `route` a group of network exits; without one of these free,
+    tasks wait, unless `allow_direct`.
     """
     options = dict(locals())
     del options["name"]
@@ -109,18 +118,21 @@ def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registr
     root = root.resolve()
     registry = Registry({SHELL: _shell()})
     for entry in entries:
-        _load_one(registry, entry, root, lambda entry=entry: _import_entry(entry, root))
+        _load_one(registry, entry, entry, root, lambda entry=entry: _import_entry(entry, root))
     for point in entry_points(group=GROUP) if plugins else ():
         _load_one(
             registry,
             f"{point.name} = {point.value}",
+            point.module,
             root,
             lambda point=point: importlib.import_module(point.module),
         )
     return registry
 
 
-def _load_one(registry: Registry, where: str, root: Path, import_it: Callable[[], ModuleType]) -> None:
+def _load_one(
+    registry: Registry, where: str, source: str, root: Path, import_it: Callable[[], ModuleType]
+) -> None:
     before = len(_declared)
     module: ModuleType | None = None
     try:
@@ -128,7 +140,7 @@ def _load_one(registry: Registry, where: str, root: Path, import_it: Callable[[]
     except (Exception, SystemExit) as error:  # somebody else's code; a file's failure is its own
         registry.problems.append(f"{where}: {_story(error)}")
     for declaration in _new(before, module):
-        _register(registry, declaration, where, root)
+        _register(registry, declaration, where, source, root)
 
 
 def _new(before: int, module: ModuleType | None) -> Iterable[Declaration]:
@@ -140,7 +152,7 @@ def _new(before: int, module: ModuleType | None) -> Iterable[Declaration]:
     yield from _declared[before:]
 
 
-def _register(registry: Registry, declaration: Declaration, where: str, root: Path) -> None:
+def _register(registry: Registry, declaration: Declaration, where: str, source: str, root: Path) -> None:
     place = _place(declaration.function, where, root)
     known = registry.handlers.get(declaration.name) if isinstance(declaration.name, str) else None
     if known is not None and known.function is declaration.function:
@@ -151,63 +163,32 @@ def _register(registry: Registry, declaration: Declaration, where: str, root: Pa
         )
         return
     try:
-        registry.handlers[declaration.name] = _handler(declaration, place)
+        registry.handlers[declaration.name] = _handler(declaration, place, source, root)
     except Exception as error:  # annotations are code too
         registry.problems.append(f"{place}: {_story(error, bare=True)}")
 
 
-def _handler(declaration: Declaration, place: str) -> Handler:
+def _handler(declaration: Declaration, place: str, source: str, root: Path) -> Handler:
     name, function, options = declaration.name, declaration.function, declaration.options
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"bad type name {name!r}: use 1 to 64 of A-Z a-z 0-9 _ . : -")
-    if not inspect.iscoroutinefunction(function):
-        raise ValueError(
-            f'type "{name}": sync handlers come with a later release: write `async def {_called(function)}`'
-        )
-    kind = _payload_kind(function)
+    sync = declared.is_sync(function, name)
+    kind = declared.payload_kind(function)
     if refusal := params.refusal(kind):
         raise ValueError(f'type "{name}": {refusal}')
     verify = options["verify"]
-    if verify is not None and not inspect.iscoroutinefunction(verify):
-        raise ValueError(f'type "{name}": verify must be an `async def`')
-    doc = (inspect.getdoc(function) or "").partition("\n")[0]
-    info = TypeInfo(name, place, doc=clean(doc, limit=200), schema=params.schema(kind), **_limits(options))
-    return Handler(info, function, kind, verify, parse_duration(options["verify_after"]))
-
-
-def _limits(options: dict[str, Any]) -> dict[str, Any]:
-    limits: dict[str, Any] = {}
-    for key in ("timeout", "base", "max_delay"):
-        limits[key] = None if options[key] is None else parse_duration(options[key])
-        if limits[key] is not None and limits[key] <= 0:
-            raise ValueError(f"{key} must be more than 0 seconds; leave it out for none")
-    for key, least in (("max_retry", 0), ("concurrency", 1), ("checkpoint_version", 1)):
-        limits[key] = _whole_number(key, options[key], least)
-    for key, words in (("on_lost", ("rerun", "review")), ("on_exhausted", ("review", "dead"))):
-        limits[key] = options[key]
-        if options[key] not in (None, *words):
-            raise ValueError(f'{key} must be "{words[0]}" or "{words[1]}", not {options[key]!r}')
-    return limits
-
-
-def _whole_number(key: str, value: Any, least: int) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise ValueError(f"{key} must be a whole number of at least {least}, not {value!r}")
-    return value
-
-
-def _payload_kind(function: Callable[..., Any]) -> Any:
-    """The annotation of the second parameter; no annotation is any JSON, no parameter is `params.NOTHING`."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = list(inspect.signature(function).parameters.values())
-    taken = [one for one in parameters if one.kind in positional]
-    required = [one for one in parameters if one.default is one.empty and one.kind not in (2, 4)]
-    if not taken or len(required) > 2 or any(one not in taken[:2] for one in required):
-        raise ValueError(f"`{_called(function)}` must take (ctx) or (ctx, params)")
-    if len(taken) == 1:
-        return params.NOTHING
-    hints = typing.get_type_hints(function, include_extras=True)
-    return hints.get(taken[1].name, Any)
+    declared.check_verify(verify, name, sync=sync)
+    info = TypeInfo(
+        name,
+        place,
+        doc=clean((inspect.getdoc(function) or "").partition("\n")[0], limit=200),
+        schema=params.schema(kind),
+        sync=sync,
+        **declared.limits(options),
+        **declared.held(options),
+    )
+    after = parse_duration(options["verify_after"])
+    return Handler(info, function, kind, verify, after, source, str(root))
 
 
 def _place(function: Callable[..., Any], where: str, root: Path) -> str:
@@ -218,10 +199,6 @@ def _place(function: Callable[..., Any], where: str, root: Path) -> str:
     path = Path(code.co_filename)
     shown = path.relative_to(root) if path.is_relative_to(root) else path
     return f"{shown}:{code.co_firstlineno}"
-
-
-def _called(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", repr(function))
 
 
 def _import_entry(entry: str, root: Path) -> ModuleType:

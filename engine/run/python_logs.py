@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..edge.logs import AttemptLog
 from ..rules.cleaning import clean
+from ..rules.redaction import Redactor
 from .attempts import Attempt
-from .endings import redacted
 from .messages import Welcome
 
 TAIL_LINES = 20
@@ -19,10 +19,10 @@ def open_log(path: str, settings: Welcome) -> AttemptLog:
     return AttemptLog(path, file_bytes=settings.attempt_bytes, files=settings.attempt_files)
 
 
-def tail_of(log: AttemptLog) -> str:
+def tail_of(log: AttemptLog, redactor: Redactor) -> str:
     """The last lines for the screen, cleaned and without secrets; of too much, the end."""
     lines = [clean(line.decode("utf-8", "replace"), keep="\t") for line in log.tail(TAIL_LINES)]
-    text = redacted("\n".join(lines))
+    text = redactor.text("\n".join(lines))
     return text if len(text) <= MAX_TAIL else "…" + text[-MAX_TAIL:]
 
 
@@ -42,11 +42,14 @@ class PythonLog:
         if self._log is None:
             self._log = open_log(run.log_path, self._settings)
         now = self._attempt.clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._log.write(f"{now} {text[:MAX_LINE].rstrip()}\n".encode("utf-8", "replace"))
+        line = text[:MAX_LINE].rstrip()
+        if run.route:  # libraries write a proxy's URL into their errors
+            line = self._attempt.held.redactor.text(line)
+        self._log.write(f"{now} {line}\n".encode("utf-8", "replace"))
 
     def tail(self) -> str:
         """The last lines, or empty where nothing was logged."""
-        return tail_of(self._log) if self._log else ""
+        return tail_of(self._log, self._attempt.held.redactor) if self._log else ""
 
     def close(self) -> None:
         """Close the file, if there is one."""

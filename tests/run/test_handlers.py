@@ -70,21 +70,67 @@ def test_the_built_in_shell_is_always_there(tmp_path: Path) -> None:
     assert '"argv"' in loaded(tmp_path).handlers["shell"].info.schema
 
 
-def test_a_sync_function_is_refused_with_its_file_and_the_others_load(tmp_path: Path) -> None:
+def test_a_plain_function_is_a_sync_handler(tmp_path: Path) -> None:
     text = """
-        @task("old")
+        def verify(ctx, key): ...
+
+        @task("old", verify=verify, needs=["browser", "gpu:2", "acc_1.x:1"], route="eu", allow_direct=True)
         def old_style(ctx, params): ...
 
         @task("new")
         async def new_style(ctx, params): ...
         """
     registry = loaded(tmp_path, write(tmp_path, "jobs.py", text))
+    assert registry.problems == []
+    info = registry.handlers["old"].info
+    assert (info.sync, registry.handlers["new"].info.sync) == (True, False)
+    assert (info.needs, info.route, info.allow_direct) == (["browser", "gpu:2", "acc_1.x"], "eu", True)
+    assert registry.handlers["old"].source == "jobs.py"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("needs='browser'", 'expected a list such as ["browser:2"]'),
+        ("needs=['a b']", '"a b" is no need'),
+        ("needs=['browser:0']", "the count must be 1 to 64"),
+        ("needs=['browser:65']", "the count must be 1 to 64"),
+        ("needs=['browser', 'browser:2']", "named twice"),
+        ("needs=[3]", '"3" is no need'),
+        ("needs=7", "needs must be a list"),
+        ("route=''", "can't be a group of routes"),
+        ("route='e u'", "can't be a group of routes"),
+        ("route=True", "can't be a group of routes"),
+        ("route='" + "e" * 65 + "'", "can't be a group of routes"),
+        ("allow_direct=1", "allow_direct must be True or False"),
+    ],
+)
+def test_wrong_needs_are_told_at_load(tmp_path: Path, options: str, why: str) -> None:
+    registry = loaded(tmp_path, write(tmp_path, "jobs.py", f"@task('x', {options})\nasync def x(ctx): ..."))
     [problem] = registry.problems
-    assert problem.startswith("jobs.py:3: ")
-    assert "sync handlers come with" in problem
-    assert "write `async def old_style`" in problem
-    assert "new" in registry.handlers
-    assert "old" not in registry.handlers
+    assert why in problem
+    assert problem.startswith("jobs.py:2: ")
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        ("class f:\n    def __init__(self, ctx): ...", "write a `def` or an `async def`"),
+        ("def f(ctx): yield 1", "must return its result, not yield it"),
+        ("async def f(ctx): yield 1", "must return its result, not yield it"),
+    ],
+)
+def test_what_is_no_function_of_either_kind_is_refused(tmp_path: Path, definition: str, why: str) -> None:
+    registry = loaded(tmp_path, write(tmp_path, "jobs.py", f"@task('x')\n{definition}"))
+    [problem] = registry.problems
+    assert why in problem
+    assert "x" not in registry.handlers
+
+
+def test_a_sync_handlers_verify_is_a_plain_function_too(tmp_path: Path) -> None:
+    text = "async def v(ctx, key): ...\n@task('x', verify=v)\ndef x(ctx): ..."
+    [problem] = loaded(tmp_path, write(tmp_path, "jobs.py", text)).problems
+    assert "verify must be a plain `def`" in problem
 
 
 def test_every_mistake_of_a_declaration_is_a_problem_of_its_own(tmp_path: Path) -> None:
