@@ -23,7 +23,7 @@ from .run.messages import Call, Hello, Reply, encode, to_peer
 
 if TYPE_CHECKING:
     from .run.engine import Engine
-    from .store.database import Transaction
+    from .store.transaction import Transaction
 
 PATIENCE = 10.0
 """Seconds to wait for a lock that another command holds for a moment, or for an engine that is just starting."""
@@ -108,9 +108,16 @@ async def _in_engine_ping(engine: Engine, args: dict[str, Any], actor: str) -> A
     return engine.description()
 
 
+async def _in_engine_route_check(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    await engine.prober.check_now([str(each) for each in args.get("ids", ())])
+    engine.wake()
+    return {"checked": list(args.get("ids", ()))}
+
+
 def _in_engine(verb: str) -> Any:
     async def carry_out(engine: Engine, args: dict[str, Any], actor: str) -> Any:
         result = await engine.writer.write(_UNITS[verb], args, actor)
+        engine.prober.wake()
         engine.wake()
         return result
 
@@ -121,7 +128,7 @@ def _in_engine(verb: str) -> Any:
 
 
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
-    if verb in ("stop", "ping"):
+    if verb in ("stop", "ping", "route_check"):
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
     if verb not in _UNITS and verb != "submit":
         raise UsageError(f"there is no verb {verb!r}")
@@ -218,6 +225,40 @@ def _scope(args: Mapping[str, Any]) -> str:
     return scope
 
 
+def _inventory(parent: str, verb: str) -> Any:
+    """An act on whole resources or routes, by id; each is answered for itself."""
+
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+        from .store import slots
+
+        table = slots.RESOURCES if parent == "resource" else slots.ROUTES
+        return [
+            _named(tx, lambda tx, name=name: slots.act(tx, table, name, verb, actor), name)
+            for name in args["ids"]
+        ]
+
+    return unit
+
+
+def _named(tx: Transaction, act: Any, name: str) -> dict[str, Any]:
+    try:
+        return {"id": name, "ok": True, "message": tx.unit(act)}
+    except TaskdeckError as error:
+        return {
+            "id": name,
+            "ok": False,
+            **error.as_dict(),
+            "message": str(error),
+            "exit_code": error.exit_code,
+        }
+
+
+def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    from .run.inventory import add_route
+
+    return add_route(tx, args, actor)
+
+
 _UNITS: Mapping[str, Any] = {
     "pause": _act("pause"),
     "resume": _act("resume"),
@@ -226,12 +267,20 @@ _UNITS: Mapping[str, Any] = {
     "discard": _act("discard"),
     "hold": _hold,
     "release": _release,
+    "resource_enable": _inventory("resource", "enable"),
+    "resource_disable": _inventory("resource", "disable"),
+    "resource_reset": _inventory("resource", "reset"),
+    "route_enable": _inventory("route", "enable"),
+    "route_disable": _inventory("route", "disable"),
+    "route_reset": _inventory("route", "reset"),
+    "route_add": _route_add,
 }
 
 ENGINE_VERBS: Mapping[str, Any] = {
     "submit": _in_engine_submit,
     "stop": _in_engine_stop,
     "ping": _in_engine_ping,
+    "route_check": _in_engine_route_check,
     **{verb: _in_engine(verb) for verb in _UNITS},
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""

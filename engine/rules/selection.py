@@ -23,6 +23,11 @@ class Candidate:
     effective_priority: int
     next_run_at: str
     losses: int = 0
+    needs: Mapping[str, int] = field(default_factory=dict)
+    """Pools that it leases from, with counts."""
+    route: str = ""
+    """The group or id of routes that it leases one of; empty = none."""
+    allow_direct: bool = False
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -43,6 +48,15 @@ class WorkerRoom:
 
 
 @dataclass(frozen=True)
+class PoolRoom:
+    """What is free of a pool (or a group of routes), of how many, and in words why no more."""
+
+    free: int
+    total: int
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Situation:
     """What decides at this moment. `caps` are the limits of types that have one; `held` maps scope → who holds it."""
 
@@ -52,6 +66,9 @@ class Situation:
     caps: Mapping[str, int] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     workers: tuple[WorkerRoom, ...] = ()
+    pools: Mapping[str, PoolRoom] = field(default_factory=dict)
+    routes: Mapping[str, PoolRoom] = field(default_factory=dict)
+    """By group and by id."""
     engine: bool = True
     stopping: bool = False
 
@@ -81,12 +98,18 @@ class _Taken:
         self.free = {worker.id: worker.free for worker in situation.workers}
         self.running = {worker.id: worker.running for worker in situation.workers}
         self.alone = {worker.id for worker in situation.workers if worker.alone}
+        self.pools = {name: room.free for name, room in situation.pools.items()}
+        self.routes = {name: room.free for name, room in situation.routes.items()}
 
     def take(self, candidate: Candidate, worker_id: int) -> None:
         self.total += 1
         self.by_type[candidate.type] = self.by_type.get(candidate.type, 0) + 1
         self.free[worker_id] -= 1
         self.running[worker_id] += 1
+        for pool, count in candidate.needs.items():
+            self.pools[pool] -= count
+        if self.routes.get(candidate.route, 0) > 0:
+            self.routes[candidate.route] -= 1
         if candidate.losses:
             self.alone.add(worker_id)
 
@@ -137,7 +160,30 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
     cap = situation.caps.get(candidate.type)
     if cap is not None and (count := taken.by_type.get(candidate.type, 0)) >= cap:
         reasons.append(f"{count} of {cap} of type {candidate.type} run (its concurrency)")
+    return reasons + _missing(candidate, situation, taken)
+
+
+def _missing(candidate: Candidate, situation: Situation, taken: _Taken) -> list[str]:
+    """What it needs and can't have now: each pool, and the route unless it may go without."""
+    reasons = []
+    for pool, count in candidate.needs.items():
+        room = situation.pools.get(pool)
+        if room is None:
+            reasons.append(f"there is no pool {pool} (see: taskdeck resource list)")
+        elif taken.pools[pool] < count:
+            reasons.append(_shortage(f"pool {pool}", room, taken.pools[pool], count))
+    if candidate.route and not candidate.allow_direct:
+        room = situation.routes.get(candidate.route)
+        if room is None:
+            reasons.append(f"there is no route or group {candidate.route} (see: taskdeck route list)")
+        elif taken.routes[candidate.route] < 1:
+            reasons.append(_shortage(f"route {candidate.route}", room, taken.routes[candidate.route], 1))
     return reasons
+
+
+def _shortage(what: str, room: PoolRoom, free: int, wanted: int) -> str:
+    words = f": {room.words}" if room.words else ""
+    return f"{what}: {free} of {room.total} usable, {wanted} needed{words}"
 
 
 def _able(candidate: Candidate, situation: Situation) -> list[WorkerRoom]:

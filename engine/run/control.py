@@ -155,7 +155,7 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             f"#{task['id']} succeeded and is never run a second time",
             remedy=f"make a new task of it: taskdeck retry --again {task['id']}",
         )
-    names = ("type", "payload", "priority", "tags", "timeout", "max_retry", "on_lost")
+    names = ("type", "payload", "priority", "tags", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
     new_id, _ = tasks.create(
         tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor
     )

@@ -13,12 +13,15 @@ import msgspec
 
 from ..errors import IllegalTransition, StaleLease
 from ..rules.payloads import encode
+from ..rules.route_settings import RouteSettings
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
-from ..store import attempts, checkpoints, processes, requests, tasks
+from ..store import attempts, checkpoints, processes, requests, slots, tasks
+from ..store.slots import NotEnough
 from ..store.transaction import Transaction
 from . import control
 from .attempt_logs import log_path
+from .leasing import Leasing
 from .messages import Run
 from .policies import Policies
 
@@ -33,6 +36,8 @@ class Limits(msgspec.Struct, frozen=True):
     max_running: int
     lease: float
     logs: str
+    leasing: Leasing
+    routing: RouteSettings
     stopping: bool = False
 
 
@@ -49,41 +54,60 @@ class Dispatched(msgspec.Struct, frozen=True):
 def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     """Carry out dated requests, then start what can start."""
     control.apply_due(tx)
+    rested_at = slots.let_rested_return(tx)
+    pools, routes = slots.rooms(tx.connection)
     situation = Situation(
         now=tx.now,
         max_running=limits.max_running,
         running=tasks.running_by_type(tx),
         caps=policies.caps(),
         held=processes.holds(tx),
+        pools=pools,
+        routes=routes,
         workers=limits.workers,
         stopping=limits.stopping,
     )
-    starts = choose(_candidates(tx, situation), situation).starts[:BATCH] if limits.workers else ()
+    starts = choose(_candidates(tx, situation, policies), situation).starts[:BATCH] if limits.workers else ()
     runs: dict[int, list[Run]] = {}
     for start in starts:
         claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
         try:
             run = tx.unit(_start, claim, limits, policies)
-        except (IllegalTransition, StaleLease):
-            continue  # somebody else was first; the next tick looks again
+        except (IllegalTransition, StaleLease, NotEnough):
+            continue  # somebody else was first, or a route must be verified; the next tick looks again
         if run is not None:
             runs.setdefault(start.worker_id, []).append(run)
     suspects = {start.candidate.id for start in starts if start.candidate.losses}
-    return Dispatched(runs, suspects, tasks.wishes(tx), _earlier(tasks.next_due(tx), requests.next_dated(tx)))
+    wake_at = _earlier(tasks.next_due(tx), requests.next_dated(tx), rested_at)
+    return Dispatched(runs, suspects, tasks.wishes(tx), wake_at)
 
 
-def _candidates(tx: Transaction, situation: Situation) -> list[Candidate]:
+def _candidates(tx: Transaction, situation: Situation, policies: Policies) -> list[Candidate]:
     """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
     room = min(BATCH, situation.max_running - sum(situation.running.values()))
     found: list[Candidate] = []
     if room <= 0 or situation.stopping or "queue" in situation.held:
         return found
     for lane in tasks.lanes(tx):
-        cap = situation.caps.get(lane)
-        limit = room if cap is None else min(room, cap - situation.running.get(lane, 0))
-        if limit > 0 and f"type:{lane}" not in situation.held:
-            found += [Candidate(**row) for row in tasks.due(tx, lane, limit + _SPARE)]
+        type_name = tasks.type_of_lane(lane)
+        cap = situation.caps.get(type_name)
+        limit = room if cap is None else min(room, cap - situation.running.get(type_name, 0))
+        if limit > 0 and f"type:{type_name}" not in situation.held:
+            found += [candidate(row, policies) for row in tasks.due(tx, lane, limit + _SPARE)]
     return found
+
+
+def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
+    """A waiting task's row as the selection sees it."""
+    return Candidate(
+        id=row["id"],
+        type=row["type"],
+        state=row["state"],
+        effective_priority=row["effective_priority"],
+        next_run_at=row["next_run_at"],
+        losses=row["losses"],
+        **policies.needs_of(row),
+    )
 
 
 _SPARE = 8
@@ -100,6 +124,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
     if resume.needs_review:
         _refuse_checkpoints(tx, task, resume.skipped)
         return None
+    holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     return Run(
         task_id=task["id"],
         attempt_id=attempt_id,
@@ -116,6 +141,8 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         scheduled_at=task["scheduled_at"],
         retry_count=task["retry_count"],
         max_retry=policy.max_retry,
+        resources=holdings.resources,
+        route=holdings.route,
     )
 
 

@@ -36,10 +36,13 @@ from .announce import Announcer
 from .crash import crash_at
 from .dispatch import Dispatched, Limits, dispatch
 from .housekeeping import anchor
+from .inventory import take_inventory
+from .leasing import Leasing
 from .loops import Loop
 from .messages import Call, Hello, Reply, encode, from_peer
 from .outcomes import Outcomes
 from .policies import Policies
+from .prober import Prober
 from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
@@ -104,6 +107,7 @@ class Engine:
         self._loops: list[Loop] = []
         self._next_wake: str | None = None
         self._recovered: list[str] = []
+        self._leasing = Leasing(random.SystemRandom())
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -141,6 +145,7 @@ class Engine:
         self._engine_id = await self.writer.write(self._record_start)
         crash_at("after_engine_recorded")
         await self._load_types()
+        await self.writer.write(take_inventory, self.config)
         self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         for story in self._recovered:
             log.warning("recovered: %s", story)
@@ -163,6 +168,7 @@ class Engine:
             code_version=self._code_version,
             on_change=self.wake,
         )
+        self.prober = Prober(self.config, self.clock, self.writer, self.wake)
         server = await serve(self._socket, self._serve)
         try:
             await self.warden.start()
@@ -191,6 +197,7 @@ class Engine:
     async def _close(self, server: Server) -> None:
         for loop in self._loops:
             await loop.stop()
+        await self.prober.stop()
         await self.writer.write(self._record_end, "stopped")
         await anchor(self.writer, self.config.db)
         await server.close()
@@ -205,7 +212,7 @@ class Engine:
     def adopt(self, config: Config) -> None:
         """Work on with other settings, from the next decision on."""
         self.config = config
-        for part in (self.policies, self._recorder, self.reception, self.warden):
+        for part in (self.policies, self._recorder, self.reception, self.warden, self.prober):
             part.config = config
         self.wake()
 
@@ -233,6 +240,7 @@ class Engine:
                 self.clock,
                 self._on_loop_error,
             ),
+            Loop("prober", self.prober.tick, self.prober.rest, self.clock, self._on_loop_error),
             Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
             Loop("anchor", self._anchor, lambda: self._pause(300.0), self.clock, self._on_loop_error),
             Loop("beat", self._announcer.beat, lambda: self._pause(5.0), self.clock, self._on_loop_error),
@@ -275,6 +283,8 @@ class Engine:
             max_running=self.config.engine.max_running,
             lease=self.config.engine.lease,
             logs=str(self.config.log_directory),
+            leasing=self._leasing,
+            routing=self.config.routing,
             stopping=self._stop.is_set(),
         )
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)

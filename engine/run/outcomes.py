@@ -30,7 +30,7 @@ class Outcomes:
 
     def __init__(self, policies: Policies, uniform: Callable[[float, float], float]) -> None:
         self._policies = policies
-        self._uniform = uniform
+        self.uniform = uniform
 
     def apply(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         """Write the end (or the suspension) of the attempt that holds `task`."""
@@ -77,12 +77,13 @@ class Outcomes:
                 task["resource_faults"],
             ),
             RetryPolicy(policy.base, policy.max_delay, policy.on_exhausted),
-            self._uniform,
+            self.uniform,
         )
         error = encode(
             {"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule}
         )
-        self._close(tx, task, outcome, "failed", verdict.reason, error)
+        faulty = failure.detail if failure.class_ is FailureClass.RESOURCE_FAULT else ""
+        self._close(tx, task, outcome, "failed", verdict.reason, error, faulty)
         state = TaskState(verdict.state)
         columns = {
             **NO_LEASE,
@@ -189,9 +190,23 @@ class Outcomes:
         requests.close_all_of(tx, task["id"], f"the attempt ended: {now['state']}")
 
     def _close(
-        self, tx: Transaction, task: Task, outcome: Outcome, word: str, reason: str, error: str | None = None
+        self,
+        tx: Transaction,
+        task: Task,
+        outcome: Outcome,
+        word: str,
+        reason: str,
+        error: str | None = None,
+        faulty: str = "",
     ) -> None:
         tail = tx.redactor.text(outcome.tail) if outcome.tail else None
         attempts.close_attempt(
-            tx, task["fence"], word, reason, exit_code=outcome.exit_code, error=error, tail=tail
+            tx,
+            task["fence"],
+            word,
+            reason,
+            exit_code=outcome.exit_code,
+            error=error,
+            tail=tail,
+            faulty=faulty,
         )

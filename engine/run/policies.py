@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..config import Config
+from ..rules.needs import parse_needs
 from ..rules.selection import COMMAND_TYPE
 from ..rules.settings import TypeSettings
 from .messages import TypeInfo, from_stored
@@ -28,6 +29,9 @@ class Policy(msgspec.Struct, frozen=True):
     on_exhausted: str
     checkpoint_version: int
     exit_codes: dict[int, str]
+    needs: dict[str, int]
+    route: str
+    allow_direct: bool
 
 
 class Policies:
@@ -67,7 +71,21 @@ class Policies:
             on_exhausted=self._on_exhausted(task["type"], own, declared),
             checkpoint_version=declared.checkpoint_version if declared else 1,
             exit_codes=dict(own.exit_codes),
+            **self.needs_of(task),
         )
+
+    def needs_of(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """What an attempt of this task must hold: `needs` (pool → count), `route`, `allow_direct`."""
+        own = self.config.types.get(task["type"], TypeSettings())
+        declared = self._declared.get(task["type"])
+        words = msgspec.json.decode(task["needs"]) if task["needs"] else None
+        return {
+            "needs": parse_needs(_first(words, own.needs, declared and declared.needs, ())),
+            "route": _first(task["route"], own.route, declared and declared.route, ""),
+            "allow_direct": bool(
+                _first(task["allow_direct"], own.allow_direct, declared and declared.allow_direct)
+            ),
+        }
 
     def _on_exhausted(self, type_name: str, own: TypeSettings, declared: TypeInfo | None) -> str:
         if f"types.{type_name}.on_exhausted" in self.config.sources:

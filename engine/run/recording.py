@@ -16,8 +16,10 @@ from ..config import Config
 from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
 from ..rules.payloads import decode, encode
+from ..rules.route_errors import ErrorType
+from ..rules.route_health import Sample
 from ..rules.timing import seconds_between
-from ..store import attempts, checkpoints, operations, processes, tasks
+from ..store import attempts, checkpoints, operations, processes, routes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from .messages import (
@@ -29,6 +31,7 @@ from .messages import (
     OperationState,
     Outcome,
     Progress,
+    RouteResult,
     Save,
     Started,
 )
@@ -59,6 +62,7 @@ class Recorder:
             OperationBegin: self._begin,
             OperationEnd: self._end,
             Outcome: self._outcome,
+            RouteResult: self._route_result,
         }
 
     def record(self, tx: Transaction, worker_id: int, messages: list[Any]) -> list[Answer]:
@@ -225,6 +229,25 @@ class Recorder:
             level="warning" if event_type == "OPERATION_IN_DOUBT" else "info",
             message=key[:NOTE_LIMIT],
             payload={"key": key, "fence": message.fence},
+        )
+
+    def _route_result(self, tx: Transaction, worker_id: int, result: RouteResult) -> None:
+        """What a task saw of its route counts for the route's health where the route is to blame (passive health)."""
+        task = tasks.held(tx, result.task_id, result.fence)
+        if not routes.is_held_by(tx, result.route_id, task["fence"]):
+            raise Refused(f"route {result.route_id} is not held by #{task['id']}")
+        error = ErrorType(result.error_type) if result.error_type in frozenset(ErrorType) else None
+        if result.error_type and error is None:
+            return  # the target's affair: a status, or an error that no route is to blame for
+        sample = Sample(tx.boot, error, result.ms, stages=3 if error is None else 1, of_probe=False)
+        routes.record(
+            tx,
+            result.route_id,
+            sample,
+            source=f"task:{task['id']}",
+            settings=self.config.routing,
+            uniform=self._outcomes.uniform,
+            target=result.target[:NOTE_LIMIT],
         )
 
     def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:

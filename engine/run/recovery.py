@@ -17,7 +17,7 @@ from ..config import Config
 from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import StoreError
-from ..store import operations, processes, tasks
+from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
@@ -135,6 +135,7 @@ def _orphans(tx: Transaction, policies: Policies, max_losses: int) -> list[str]:
     """Tasks that are held although their worker has ended: found by their own row, with no join needed (TF016)."""
     held = tasks.all_held(tx)
     stories = take_all(tx, held, "its worker is gone", {row["fence"] for row in held}, policies, max_losses)
+    slots.sweep(tx)
     for key in operations.doubt_without_attempt(tx):
         tx.event(
             "OPERATION_IN_DOUBT",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
+from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.payloads import decode, encode
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
@@ -44,6 +45,9 @@ class Prepared(msgspec.Struct, frozen=True):
     timeout: float | None = None
     max_retry: int | None = None
     on_lost: str | None = None
+    needs: str | None = None
+    route: str | None = None
+    allow_direct: bool | None = None
 
 
 FIELDS = (set(Prepared.__struct_fields__) - {"scheduled_at", "parent_id"}) | {
@@ -98,6 +102,7 @@ def _prepare_one(spec: Any, redactor: Redactor) -> Prepared:
         timeout=_timeout(spec.get("timeout")),
         max_retry=_whole(spec, "max_retry", RETRIES, None),
         on_lost=_one_of(spec, "on_lost", ("rerun", "review")),
+        **_holdings(spec),
     )
 
 
@@ -163,6 +168,19 @@ def _refuse_secrets(redactor: Redactor, value: Any, where: str) -> None:
             "what is added is stored and shown",
             "pass a reference instead: --env NAME for a variable of the worker's environment, or file:/path",
         )
+
+
+def _holdings(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What an attempt must hold, where the task says so itself."""
+    needs, route, direct = spec.get("needs"), spec.get("route"), spec.get("allow_direct")
+    if direct is not None and not isinstance(direct, bool):
+        raise UsageError("allow_direct must be true or false", f"this is {direct!r}")
+    try:
+        words = needs_text(parse_needs(needs)) if needs else []
+        group = parse_group(route) if route else None
+    except ValueError as error:
+        raise UsageError("what the task needs can't be read", str(error)) from None
+    return {"needs": encode(words) if words else None, "route": group, "allow_direct": direct}
 
 
 def _whole(spec: Mapping[str, Any], field: str, allowed: range, default: int | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from . import slots
 from .transaction import Transaction
 
 
@@ -28,7 +29,8 @@ def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None)
 
 
 def mark_started(tx: Transaction, fence: int, command_pid: int) -> None:
-    """The worker is about to enter the handler (or has started the command)."""
+    """The worker is about to enter the handler (or has started the command): what it leased is in use."""
+    slots.started(tx, fence)
     tx.connection.execute(
         "UPDATE attempt SET started_at = coalesce(started_at, ?), command_pid = coalesce(?, command_pid)"
         " WHERE fence = ? AND ended_at IS NULL",
@@ -45,8 +47,15 @@ def close_attempt(
     exit_code: int | None = None,
     error: str | None = None,
     tail: str | None = None,
+    faulty: str = "",
 ) -> None:
-    """Close the attempt that ran under `fence`; a closed one is never rewritten."""
+    """Close the attempt that ran under `fence`, and give back all that it held; a closed one is never rewritten.
+
+    `faulty` names the resource that the attempt found broken.
+    """
+    slots.release(
+        tx, fence, dead=outcome == "lost", faulty=[faulty] if faulty else (), message=faulty and reason
+    )
     tx.connection.execute(
         "UPDATE attempt SET ended_at = ?, outcome = ?, reason = ?, exit_code = ?, error = ?, tail = ?"
         " WHERE fence = ? AND ended_at IS NULL",

@@ -17,6 +17,7 @@ from ..errors import NotFound, Refused, StaleLease
 from ..rules import resources as rules
 from ..rules.resource_states import BUSY, COOLDOWN, FAULT, Kind, ResourceEvent, ResourceState
 from ..rules.resources import Change, Resource
+from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds, seconds_between
 from .transaction import Transaction
 
@@ -328,14 +329,6 @@ def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None
     if verb == "enable":
         return rules.enable(resource, now, actor) if disabled or resource.drain else None
     return rules.reset(resource, now, actor) if resource.state in (COOLDOWN, FAULT) else None
-
-
-class PoolRoom(msgspec.Struct, frozen=True):
-    """What is free of a pool (or a group of routes), of how many, and in words why no more."""
-
-    free: int
-    total: int
-    words: str
 
 
 def rooms(connection: sqlite3.Connection) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
+from . import slots
 from .transaction import Transaction
 
 ENGINE = "engine"
@@ -30,8 +31,9 @@ NO_LEASE: Mapping[str, Any] = {
 _LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", TaskState.LOST: "warning"}
 _CREATE = (
     "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
-    " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, created_at, updated_at)"
-    " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, needs, route, allow_direct, lane,"
+    " created_at, updated_at)"
+    " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _WAITING = "state IN ('PENDING','RETRYING')"  # spelled as in the partial indexes, or they are not used
 
@@ -50,6 +52,19 @@ class NewTask(NamedTuple):
     timeout: float | None = None
     max_retry: int | None = None
     on_lost: str | None = None
+    needs: str | None = None
+    """JSON list of `pool:count`, or None: as its type says."""
+    route: str | None = None
+    allow_direct: bool | None = None
+
+    @property
+    def lane(self) -> str:
+        """Tasks that wait for the same things share a lane, so that one blocked lane never hides another."""
+        return (
+            self.type
+            if not (self.needs or self.route)
+            else f"{self.type}|{self.needs or ''}|{self.route or ''}"
+        )
 
 
 class Claim(NamedTuple):
@@ -83,6 +98,10 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
             new.timeout,
             new.max_retry,
             new.on_lost,
+            new.needs,
+            new.route,
+            None if new.allow_direct is None else int(new.allow_direct),
+            new.lane,
             tx.now,
             tx.now,
         ),
@@ -195,23 +214,28 @@ def held(tx: Transaction, task_id: int, fence: int) -> dict[str, Any]:
 
 
 def lanes(tx: Transaction) -> list[str]:
-    """The types that have waiting tasks, found by jumping through the index, not by reading it."""
+    """The lanes that have waiting tasks, found by jumping through the index, not by reading it."""
     sql = (
-        f"WITH RECURSIVE lane(type) AS (SELECT min(type) FROM task WHERE {_WAITING} UNION ALL"
-        f" SELECT (SELECT min(type) FROM task WHERE {_WAITING} AND type > lane.type) FROM lane WHERE lane.type IS NOT NULL)"
-        " SELECT type FROM lane WHERE type IS NOT NULL"
+        f"WITH RECURSIVE found(lane) AS (SELECT min(lane) FROM task WHERE {_WAITING} UNION ALL SELECT"
+        f" (SELECT min(lane) FROM task WHERE {_WAITING} AND lane > found.lane) FROM found WHERE found.lane IS NOT NULL)"
+        " SELECT lane FROM found WHERE lane IS NOT NULL"
     )
     return [row[0] for row in tx.connection.execute(sql)]
 
 
-def due(tx: Transaction, type_name: str, limit: int) -> list[dict[str, Any]]:
+def type_of_lane(lane: str) -> str:
+    """The type of the tasks in a lane."""
+    return lane.partition("|")[0]
+
+
+def due(tx: Transaction, lane: str, limit: int) -> list[dict[str, Any]]:
     """The first `limit` due tasks of one lane, in the order in which they shall start."""
     sql = (
-        "SELECT id, type, state, effective_priority, next_run_at, losses FROM task"
-        f" WHERE type = ? AND {_WAITING} AND next_run_at <= ?"
+        "SELECT id, type, state, effective_priority, next_run_at, losses, needs, route, allow_direct FROM task"
+        f" WHERE lane = ? AND {_WAITING} AND next_run_at <= ?"
         " ORDER BY effective_priority, next_run_at, id LIMIT ?"
     )
-    return tx.rows(sql, type_name, tx.now, limit)
+    return tx.rows(sql, lane, tx.now, limit)
 
 
 def next_due(tx: Transaction) -> str | None:
@@ -270,6 +294,7 @@ def renew(tx: Transaction, worker_id: int, lease: float) -> int:
         "UPDATE task SET lease_until = ?, lease_until_boot = ?, boot_id = ?"
         " WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST')"
     )
+    slots.renew(tx, worker_id, lease)
     args = (add_seconds(tx.now, lease), tx.boot + lease, tx.boot_id, worker_id)
     return tx.connection.execute(sql, args).rowcount
 

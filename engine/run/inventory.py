@@ -1,0 +1,75 @@
+"""The inventory of the configuration: its resources and routes as rows, rests carried over a reboot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import Config
+from ..errors import Refused, UsageError
+from ..rules.checks import Wrong
+from ..rules.declarations import RouteDeclaration, declared_route
+from ..store import inventory, slots
+from ..store.inventory import Declared, json
+from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
+
+
+def take_inventory(tx: Transaction, config: Config) -> list[str]:
+    """Bring the database to what is declared. Returns the ids that are new, changed or gone."""
+    slots.rebase(tx)
+    changed = inventory.sync_resources(
+        tx,
+        [
+            Declared(
+                each.id,
+                each.capacity,
+                {"pool": each.pool, "kind": "unit", "labels": json(each.labels), "min_reuse": each.min_reuse},
+            )
+            for each in config.resources
+        ],
+    )
+    changed += inventory.sync_routes(tx, [_route(each) for each in config.routes])
+    if changed:
+        tx.event(
+            "INVENTORY_CHANGED",
+            actor=ENGINE,
+            reason="configuration",
+            message=f"{len(changed)} resources and routes",
+            payload={"ids": changed[:100]},
+        )
+    return changed
+
+
+def add_route(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    """Add one route that a person names: `id`, `url` without its password, `password` reference, `group` and so on.
+
+    Raises `UsageError` for one that can't be, `Refused` for an id that the configuration or another route has.
+    """
+    try:
+        declared = declared_route({key: value for key, value in args.items() if value is not None})
+    except (Wrong, TypeError) as wrong:
+        what = wrong.what if isinstance(wrong, Wrong) else str(wrong)
+        remedy = wrong.remedy if isinstance(wrong, Wrong) else ""
+        raise UsageError(f"route {args.get('id')!r}: {what}", remedy=remedy) from None
+    if inventory.knows_route(tx, declared.id):
+        raise Refused(f"there is a route {declared.id!r} already", remedy="see: taskdeck route list")
+    inventory.add_route(tx, _route(declared))
+    tx.event("OPERATOR_ROUTE", actor=actor, route_id=declared.id, reason="added", message=declared.shown())
+    return {"id": declared.id, "url": declared.shown()}
+
+
+def _route(each: RouteDeclaration) -> Declared:
+    columns = {
+        "scheme": each.scheme,
+        "host": each.host,
+        "port": each.port,
+        "username": each.username,
+        "secret_ref": each.secret_ref,
+        "group": each.group,
+        "labels": json(each.labels),
+        "min_reuse": each.min_reuse,
+        "expected_ip": each.expected_ip,
+        "expected_regions": json(list(each.expected_regions)),
+    }
+    return Declared(each.id, each.capacity, columns)

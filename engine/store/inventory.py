@@ -1,0 +1,132 @@
+"""What there is: resources and routes as the configuration (or a person) declares them, brought into the database.
+
+A declaration that is gone is not deleted: it takes no new lease, and its history stays. Passwords never come here, only the
+reference to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from peewee import fn
+
+from ..rules import resources as rules
+from . import tables as t
+from .slots import RESOURCES, ROUTES, SlotTable
+from .transaction import Transaction
+
+
+class Declared(NamedTuple):
+    """One declaration: its id, how many slots, and the columns of its row (JSON columns as text)."""
+
+    id: str
+    capacity: int
+    columns: Mapping[str, Any]
+
+
+def json(value: Any) -> str:
+    """The text of a JSON column."""
+    return msgspec.json.encode(value).decode()
+
+
+def sync_resources(tx: Transaction, declared: Sequence[Declared], origin: str = "config") -> list[str]:
+    """Bring the resources of one origin to what is declared. Returns the ids that are new, changed or gone."""
+    return _sync(tx, RESOURCES, t.Resource, declared, origin)
+
+
+def knows_route(tx: Transaction, route_id: str) -> bool:
+    """Is there a route of this id that is not removed?"""
+    query = t.Route.select().where(t.Route.route_id == route_id, t.Route.removed_at.is_null())
+    return bool(query.count(tx.db))
+
+
+def add_route(tx: Transaction, declared: Declared) -> None:
+    """Add one route that no configuration declares."""
+    _upsert(tx, ROUTES, t.Route, declared, "cli")
+    _health_rows(tx, [declared])
+
+
+def sync_routes(tx: Transaction, declared: Sequence[Declared], origin: str = "config") -> list[str]:
+    """Bring the routes of one origin to what is declared; each has a health row. Returns the ids that differ."""
+    changed = _sync(tx, ROUTES, t.Route, declared, origin)
+    _health_rows(tx, declared)
+    return changed
+
+
+def _health_rows(tx: Transaction, declared: Sequence[Declared]) -> None:
+    for each in declared:
+        t.RouteHealth.insert(
+            route_id=each.id,
+            model="{}",
+            consecutive_successes=0,
+            consecutive_failures=0,
+            recent_timeouts=0,
+            cooldown_level=0,
+            degraded=0,
+            checks=0,
+            updated_at=tx.now,
+        ).on_conflict_ignore().execute(tx.db)
+
+
+def _sync(
+    tx: Transaction, slots: SlotTable, model: Any, declared: Sequence[Declared], origin: str
+) -> list[str]:
+    touched = [each.id for each in declared if _upsert(tx, slots, model, each, origin)]
+    key = getattr(model, slots.id_column)
+    names = [each.id for each in declared]
+    gone = (model.origin == origin) & model.removed_at.is_null() & key.not_in(names or [""])
+    removed = [row[0] for row in model.select(key).where(gone).tuples().execute(tx.db)]
+    model.update(removed_at=tx.now, updated_at=tx.now).where(gone).execute(tx.db)
+    return touched + removed
+
+
+def _upsert(tx: Transaction, slots: SlotTable, model: Any, each: Declared, origin: str) -> bool:
+    """Insert or change one. Returns whether anything differs from what was known."""
+    key = getattr(model, slots.id_column)
+    row = next(iter(model.select().where(key == each.id).dicts().execute(tx.db)), None)
+    columns: dict[str, Any] = {
+        **each.columns,
+        "capacity": each.capacity,
+        "origin": origin,
+        "updated_at": tx.now,
+    }
+    if row is None:
+        model.insert({slots.id_column: each.id, "config_rev": 1, **columns}).execute(tx.db)
+    elif _differs(row, each) or row["removed_at"]:
+        columns |= {"config_rev": row["config_rev"] + 1, "removed_at": None}
+        model.update(columns).where(key == each.id).execute(tx.db)
+        _edited(tx, slots, each.id)
+    else:
+        return False
+    _fit_slots(tx, slots, each)
+    return True
+
+
+def _differs(row: Mapping[str, Any], each: Declared) -> bool:
+    return row["capacity"] != each.capacity or any(row[name] != value for name, value in each.columns.items())
+
+
+def _edited(tx: Transaction, slots: SlotTable, name: str) -> None:
+    """What was out of service is tried with its new declaration now."""
+    for row in slots.rows(tx, f"s.{slots.id_column} = ?", name):
+        change = rules.edited(slots.as_rule(row), tx.boot)
+        if change is not None:
+            slots.apply(tx, row, change, message="its declaration was changed")
+
+
+def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:
+    """As many slots as the capacity says: new ones AVAILABLE, surplus idle ones gone, surplus busy ones drained."""
+    model: Any = t.ResourceSlot if slots is RESOURCES else t.RouteSlot
+    key = getattr(model, slots.id_column)
+    query = model.select(fn.MAX(model.number)).where(key == each.id)
+    last = next(iter(query.tuples().execute(tx.db)))[0] or 0
+    for number in range(last + 1, each.capacity + 1):
+        model.insert(
+            {slots.id_column: each.id, "number": number, "state": "AVAILABLE", "fence": 0}
+            | {"drain": 0, "uses": 0, "updated_at": tx.now}
+        ).execute(tx.db)
+    surplus = (key == each.id) & (model.number > each.capacity)
+    model.delete().where(surplus, model.task_id.is_null()).execute(tx.db)
+    model.update(drain=1).where(surplus).execute(tx.db)

@@ -1,0 +1,400 @@
+"""Routes: their health, who may be chosen, the probe claims, and what samples change. What they mean is in the rules.
+
+A live lease is never revoked for health: what a busy slot should become is remembered as `pending` and done at its release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..rules import route_cooldown, route_health
+from ..rules import routes as schedule
+from ..rules.resource_states import (
+    AVAILABLE,
+    BUSY,
+    COOLDOWN,
+    DISABLED,
+    FAULT,
+    RESTING,
+    CooldownReason,
+    ResourceState,
+)
+from ..rules.resources import Change
+from ..rules.route_cooldown import Group, Standing, Uniform
+from ..rules.route_filter import RouteCandidate
+from ..rules.route_health import RouteHealth, Sample
+from ..rules.route_settings import RouteSettings
+from ..rules.timing import add_seconds, seconds_between
+from .slots import ENGINE, ROUTES
+from .transaction import Transaction
+
+SAMPLES_KEPT = 50
+
+Row = dict[str, Any]
+
+
+def standing_of(slots: list[Row]) -> Standing:
+    """One standing for all slots of a route: what keeps any of them out for its health is the route's."""
+    for wanted in (FAULT, COOLDOWN):
+        for row in slots:
+            out = row["state"] == wanted and (wanted is FAULT or not _only_rests(row))
+            if out:
+                return _standing(row)
+    if all(row["state"] == DISABLED for row in slots):
+        return Standing(DISABLED)
+    for state in (AVAILABLE, *BUSY, COOLDOWN, DISABLED):
+        for row in slots:
+            if row["state"] == state:
+                return _standing(row)
+    return Standing()
+
+
+def _only_rests(row: Mapping[str, Any]) -> bool:
+    return row["cooldown_reason"] in RESTING
+
+
+def _standing(row: Mapping[str, Any]) -> Standing:
+    return Standing(
+        ResourceState(row["state"]),
+        CooldownReason(row["cooldown_reason"]) if row["cooldown_reason"] else None,
+        row["cooldown_until_boot"] or 0.0,
+        msgspec.json.decode(row["pending"], type=Change) if row["pending"] else None,
+    )
+
+
+def health_of(tx: Transaction, row: Mapping[str, Any]) -> RouteHealth:
+    """The health model of a `route_health` row; one of another boot knows times of another clock and starts anew."""
+    if row["model"] == "{}" or row["boot_id"] != tx.boot_id:
+        return RouteHealth(cooldown_level=row["cooldown_level"])
+    return msgspec.json.decode(row["model"], type=RouteHealth)
+
+
+def is_held_by(tx: Transaction, route_id: str, fence: int) -> bool:
+    """Does the attempt of this fence hold a slot of this route?"""
+    return bool(ROUTES.rows(tx, "s.route_id = ? AND s.fence = ? AND s.task_id IS NOT NULL", route_id, fence))
+
+
+def slots_of(tx: Transaction, route_id: str) -> list[Row]:
+    """The slots of a route."""
+    return ROUTES.rows(tx, "s.route_id = ?", route_id)
+
+
+def candidates(tx: Transaction, wish: str, settings: RouteSettings) -> list[RouteCandidate]:
+    """The routes of a group (or the one of this id) as the choice sees them."""
+    sql = (
+        'SELECT h.*, p."group", p.labels, p.capacity FROM route p JOIN route_health h USING (route_id)'
+        ' WHERE p.removed_at IS NULL AND (p."group" = ? OR p.route_id = ?) ORDER BY p.route_id'
+    )
+    return [_candidate(tx, row, settings) for row in tx.rows(sql, wish, wish)]
+
+
+def _candidate(tx: Transaction, row: Row, settings: RouteSettings) -> RouteCandidate:
+    slots = slots_of(tx, row["route_id"])
+    standing, health = standing_of(slots), health_of(tx, row)
+    known = route_health.score(health, tx.boot, settings.score)
+    unverified = bool(settings.probe_urls) and schedule.must_verify(health, tx.boot, settings)
+    return RouteCandidate(
+        id=row["route_id"],
+        group=row["group"],
+        labels=frozenset(msgspec.json.decode(row["labels"])),
+        region=row["exit_region"],
+        state=AVAILABLE if standing.state in BUSY else standing.state,
+        cooldown_reason=standing.reason,
+        next_probe_at=row["next_check_boot"],
+        score=known.value if known else None,
+        degraded=bool(row["degraded"]),
+        recovered_at=health.recovered_at,
+        capacity=row["capacity"],
+        busy=sum(slot["state"] in BUSY for slot in slots),
+        resting=sum(slot["state"] == COOLDOWN and _only_rests(slot) for slot in slots),
+        uses=sum(slot["uses"] for slot in slots),
+        last_used_at=None,
+        exit_ip=row["exit_ip"],
+        verified=not unverified,
+        last_error=row["last_error_type"] or "",
+    )
+
+
+def claim_slot(
+    tx: Transaction, route_id: str, task: Mapping[str, Any], lease: float, owner: str
+) -> Row | None:
+    """Claim a free slot of this route and return the route's row; None where none is free any more."""
+    free = ROUTES.rows(
+        tx, "s.route_id = ? AND s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL", route_id
+    )
+    if not free:
+        return None
+    ROUTES.claim(tx, free[0], task, lease, owner)
+    return tx.row("SELECT * FROM route WHERE route_id = ?", route_id)
+
+
+def due_for_probe(tx: Transaction, limit: int) -> list[Row]:
+    """Routes whose probe is due and that nobody probes now, with their declaration; the longest due first."""
+    sql = (
+        "SELECT p.*, h.checks, h.exit_seen_at FROM route p JOIN route_health h USING (route_id)"
+        " WHERE p.removed_at IS NULL AND (h.next_check_boot IS NULL OR h.next_check_boot <= ? OR h.boot_id IS NOT ?)"
+        " AND (h.probe_until_boot IS NULL OR h.probe_until_boot <= ? OR h.boot_id IS NOT ?)"
+        " AND EXISTS (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id AND s.state <> 'DISABLED')"
+        " ORDER BY coalesce(h.next_check_boot, 0), p.route_id LIMIT ?"
+    )
+    return tx.rows(sql, tx.boot, tx.boot_id, tx.boot, tx.boot_id, limit)
+
+
+def declared(tx: Transaction, route_ids: list[str]) -> list[Row]:
+    """These routes as they are declared, with what a probe needs; unknown ones are left out."""
+    marks = ",".join("?" * len(route_ids)) or "NULL"
+    return tx.rows(
+        "SELECT p.*, h.checks, h.exit_seen_at FROM route p JOIN route_health h USING (route_id)"
+        f" WHERE p.removed_at IS NULL AND p.route_id IN ({marks}) ORDER BY p.route_id",
+        *route_ids,
+    )
+
+
+def needs_exit_stage(tx: Transaction, route_id: str, settings: RouteSettings) -> bool:
+    """Whether the next probe also asks for the address at the other end."""
+    row = _health_row(tx, route_id)
+    seen = row["exit_seen_at"]
+    seen_boot = None if seen is None else tx.boot - seconds_between(seen, tx.now)
+    return schedule.needs_exit_stage(
+        standing_of(slots_of(tx, route_id)), row["checks"], seen_boot, tx.boot, settings
+    )
+
+
+def put_off(tx: Transaction, route_id: str, seconds: float) -> None:
+    """No probe for now: it is given up and looked at again later."""
+    tx.connection.execute(
+        "UPDATE route_health SET probe_token = NULL, probe_until_boot = NULL, next_check_boot = ?, next_check_at = ?"
+        " WHERE route_id = ?",
+        (tx.boot + seconds, add_seconds(tx.now, seconds), route_id),
+    )
+
+
+def next_probe(tx: Transaction) -> float | None:
+    """Seconds until the next probe is due; None without routes."""
+    sql = "SELECT min(h.next_check_boot) FROM route_health h JOIN route p USING (route_id) WHERE p.removed_at IS NULL"
+    at = tx.connection.execute(sql).fetchone()[0]
+    return None if at is None else max(0.0, at - tx.boot)
+
+
+def claim_probe(tx: Transaction, route_id: str, token: str, seconds: float) -> bool:
+    """Only one probe of a route at a time; one that died is retaken when its claim has run out."""
+    changed = tx.connection.execute(
+        "UPDATE route_health SET probe_token = ?, probe_until_boot = ?, boot_id = ? WHERE route_id = ?"
+        " AND (probe_until_boot IS NULL OR probe_until_boot <= ? OR boot_id IS NOT ?)",
+        (token, tx.boot + seconds, tx.boot_id, route_id, tx.boot, tx.boot_id),
+    )
+    return changed.rowcount == 1
+
+
+def prepare_probe(tx: Transaction, route_id: str, settings: RouteSettings) -> bool:
+    """A route in FAULT whose re-check is due goes to COOLDOWN(PROBE), so that a probe may free it. Shall it be probed?"""
+    row = _health_row(tx, route_id)
+    slots = slots_of(tx, route_id)
+    standing, health = standing_of(slots), health_of(tx, row)
+    if standing.state is FAULT:
+        change = route_cooldown.recheck(standing, health, tx.boot, settings.cooldown)
+        if change is None:
+            return False
+        _change_all(tx, slots, change, "its re-check is due")
+    return standing.state is not DISABLED
+
+
+def record(
+    tx: Transaction,
+    route_id: str,
+    sample: Sample,
+    *,
+    source: str,
+    settings: RouteSettings,
+    uniform: Uniform,
+    token: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    target: str | None = None,
+) -> bool:
+    """Let one sample count: health, changes of state, the ring of samples, when to probe next, and the events.
+
+    A probe's result with another token than the claim's is dropped. Returns whether it counted.
+    """
+    row = _health_row(tx, route_id)
+    if token is not None and row["probe_token"] != token:
+        return False
+    slots = slots_of(tx, route_id)
+    standing = standing_of(slots)
+    judgement = route_cooldown.judge(
+        standing, health_of(tx, row), sample, _group(tx, route_id), settings, uniform
+    )
+    _keep_sample(tx, route_id, sample, source, target)
+    if source == "probe":
+        _probed_event(tx, route_id, sample, details or {})
+    for change in judgement.changes:
+        why = sample.error.value if sample.error else "a probe passed"
+        _change_all(tx, slots_of(tx, route_id), change, why)
+    _save(tx, route_id, judgement.health, sample, settings, uniform, details or {}, probe=token is not None)
+    if judgement.alert:
+        error = sample.error.value if sample.error else ""
+        tx.event(
+            "ALERT_RAISED",
+            actor=ENGINE,
+            route_id=route_id,
+            level="error",
+            reason="route_fault",
+            message=error,
+        )
+    return True
+
+
+def probe_soon(tx: Transaction, route_id: str) -> None:
+    """Its next probe is due now."""
+    tx.connection.execute(
+        "UPDATE route_health SET next_check_boot = ?, next_check_at = ? WHERE route_id = ?",
+        (tx.boot, tx.now, route_id),
+    )
+
+
+def _change_all(tx: Transaction, slots: list[Row], change: Change, message: str) -> None:
+    """Each idle slot changes now; a busy one remembers it for its release; a DISABLED one is left alone."""
+    for row in slots:
+        state = ResourceState(row["state"])
+        if state is DISABLED:
+            continue
+        if state in BUSY:
+            if change.to in (COOLDOWN, FAULT):
+                _remember(tx, row, change, message)
+            continue
+        if change.to is AVAILABLE and state is not COOLDOWN:
+            continue
+        ROUTES.apply(tx, row, change, message=message, error=message if change.to is FAULT else None)
+
+
+def _remember(tx: Transaction, row: Row, change: Change, message: str) -> None:
+    if row["pending"] is not None and change.to is not FAULT:
+        return
+    tx.connection.execute(
+        "UPDATE route_slot SET pending = ?, updated_at = ? WHERE id = ?",
+        (msgspec.json.encode(change).decode(), tx.now, row["id"]),
+    )
+    tx.event(
+        "ROUTE_STATE",
+        actor=ENGINE,
+        route_id=row["route_id"],
+        task_id=row["task_id"],
+        level="warning",
+        reason="remembered",
+        message=f"{change.to} at its release: {message}",
+    )
+
+
+def _health_row(tx: Transaction, route_id: str) -> Row:
+    row = tx.row("SELECT * FROM route_health WHERE route_id = ?", route_id)
+    assert row is not None, route_id
+    return row
+
+
+def _group(tx: Transaction, route_id: str) -> Group:
+    sql = (
+        "SELECT count(DISTINCT s.route_id), count(DISTINCT CASE WHEN s.state IN ('COOLDOWN','FAULT')"
+        " AND coalesce(s.cooldown_reason, '') NOT IN ('USE','EXPIRED','MANUAL') AND s.route_id <> ? THEN s.route_id END)"
+        " FROM route_slot s JOIN route p USING (route_id) WHERE p.removed_at IS NULL AND s.state <> 'DISABLED'"
+        ' AND p."group" = (SELECT "group" FROM route WHERE route_id = ?)'
+    )
+    enabled, ejected = tx.connection.execute(sql, (route_id, route_id)).fetchone()
+    return Group(enabled=max(1, enabled), ejected=ejected)
+
+
+def _keep_sample(tx: Transaction, route_id: str, sample: Sample, source: str, target: str | None) -> None:
+    tx.connection.execute(
+        "INSERT INTO route_sample(route_id, at, source, stage, error_type, ms, target) VALUES (?,?,?,?,?,?,?)",
+        (
+            route_id,
+            tx.now,
+            source,
+            sample.stages,
+            sample.error.value if sample.error else None,
+            sample.latency_ms,
+            target,
+        ),
+    )
+    tx.connection.execute(
+        "DELETE FROM route_sample WHERE route_id = ? AND id <= (SELECT max(id) FROM route_sample WHERE route_id = ?) - ?"
+        " AND id NOT IN (SELECT id FROM route_sample WHERE route_id = ? ORDER BY id DESC LIMIT ?)",
+        (route_id, route_id, SAMPLES_KEPT, route_id, SAMPLES_KEPT),
+    )
+
+
+def _probed_event(tx: Transaction, route_id: str, sample: Sample, details: Mapping[str, Any]) -> None:
+    tx.event(
+        "ROUTE_PROBED",
+        actor=ENGINE,
+        route_id=route_id,
+        level="info" if sample.error is None else "warning",
+        reason=sample.error.value if sample.error else "passed",
+        message=str(details.get("detail") or ""),
+        payload={
+            "stages": sample.stages,
+            "ms": {
+                name: details[name]
+                for name in ("tcp_ms", "probe_ms", "exit_ms")
+                if details.get(name) is not None
+            },
+            "exit_ip": details.get("exit_ip"),
+        },
+    )
+
+
+def _save(
+    tx: Transaction,
+    route_id: str,
+    health: RouteHealth,
+    sample: Sample,
+    settings: RouteSettings,
+    uniform: Uniform,
+    details: Mapping[str, Any],
+    *,
+    probe: bool,
+) -> None:
+    slots = slots_of(tx, route_id)
+    known = route_health.score(health, tx.boot, settings.score)
+    first_at = schedule.first_probe_at(route_id, tx.boot, settings.interval_s)
+    at = schedule.next_probe_at(
+        standing_of(slots), health, first_at, settings, uniform, capacity=slots[0]["capacity"] if slots else 1
+    )
+    if at is None:
+        at = tx.boot + settings.interval_s  # busy with its only slot, or DISABLED: look again later
+    columns: dict[str, Any] = {
+        "model": msgspec.json.encode(health).decode(),
+        "score": known.shown if known else None,
+        "latency_ms": health.latency_ms,
+        "consecutive_successes": health.consecutive_successes,
+        "consecutive_failures": health.consecutive_failures,
+        "recent_timeouts": len(health.timeouts),
+        "cooldown_level": health.cooldown_level,
+        "degraded": int(health.degraded),
+        "last_error_type": sample.error.value if sample.error else None,
+        "next_check_boot": at,
+        "next_check_at": add_seconds(tx.now, at - tx.boot),
+        "boot_id": tx.boot_id,
+        "updated_at": tx.now,
+    }
+    if sample.error is None:
+        columns["last_ok_at"] = tx.now
+    if probe:
+        columns |= {
+            "probe_token": None,
+            "probe_until_boot": None,
+            "last_check_at": tx.now,
+            "last_stage": sample.stages,
+        }
+        columns["last_error_detail"] = tx.redactor.text(str(details.get("detail") or "")) or None
+        for name in ("tcp_ms", "probe_ms", "exit_ms"):
+            columns[name] = details.get(name)
+        if details.get("exit_ip"):
+            columns |= {"exit_ip": details["exit_ip"], "exit_region": details.get("exit_region")}
+            columns |= {"exit_seen_at": tx.now, "checks": 0}
+    names = ", ".join(f"{name} = ?" for name in columns)
+    more = ", checks = checks + 1" if probe and "checks" not in columns else ""
+    tx.connection.execute(
+        f"UPDATE route_health SET {names}{more} WHERE route_id = ?", (*columns.values(), route_id)
+    )
