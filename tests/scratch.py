@@ -10,11 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config
+from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import utc_text
+from taskdeck.engine.run.inventory import take_inventory
 from taskdeck.engine.run.policies import Policies
 from taskdeck.engine.store import attempts, processes, tasks
 from taskdeck.engine.store.database import open_for_writing
@@ -86,6 +90,25 @@ class Scratch:
             return task
 
         return self.do(unit)
+
+    def declare(self, *declared: ResourceDeclaration | RouteDeclaration) -> None:
+        """Resources and routes as the configuration would declare them."""
+        self.config = msgspec.structs.replace(
+            self.config,
+            resources=tuple(each for each in declared if isinstance(each, ResourceDeclaration)),
+            routes=tuple(each for each in declared if isinstance(each, RouteDeclaration)),
+        )
+        self.policies.config = self.config
+        self.do(take_inventory, self.config)
+
+    def slots(self, table: str = "resource") -> dict[str, str]:
+        """The state of each slot, by `id` or `id/number`."""
+        rows = self.query(
+            f"SELECT {table}_id, number, state, capacity FROM {table}_slot JOIN {table} USING ({table}_id)"
+        )
+        return {
+            name if capacity == 1 else f"{name}/{number}": state for name, number, state, capacity in rows
+        }
 
     def running(self, **fields: Any) -> dict[str, Any]:
         """A task that runs on a worker of its own."""

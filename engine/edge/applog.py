@@ -85,3 +85,8 @@ def configure(path: Path, level: str, redactor: _Redacts) -> None:
     terminal = _Terminal(sys.stderr)
     terminal.setFormatter(ForPeople(redactor))
     logger.handlers[:] = [file, terminal]
+    foreign = logging.getLogger(
+        "asyncio"
+    )  # what libraries complain of belongs in the file, not on the terminal
+    foreign.propagate = False
+    foreign.handlers[:] = [file]

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
+from taskdeck.engine.rules.failures import Failure, FailureClass
+from taskdeck.engine.rules.route_errors import ErrorType
+from taskdeck.engine.rules.route_health import Sample
+from taskdeck.engine.rules.selection import WorkerRoom
+from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.run import control
+from taskdeck.engine.run.dispatch import Dispatched, Limits, dispatch
+from taskdeck.engine.run.leasing import Leasing
+from taskdeck.engine.run.losing import lose
+from taskdeck.engine.run.messages import Outcome, Run, Started
+from taskdeck.engine.run.outcomes import Outcomes
+from taskdeck.engine.run.recording import Recorder
+from taskdeck.engine.store import processes, routes, slots
+from tests.faults import fault
+from tests.scratch import ANN, Scratch
+
+
+class Engine:
+    """The scheduler's side of an engine over a scratch database: ticks by hand, one worker."""
+
+    def __init__(self, scratch: Scratch, free: int = 50) -> None:
+        self.scratch = scratch
+        self.worker_id = scratch.worker("engine-worker")
+        self.free = free
+        self.leasing = Leasing(random.Random(7))
+        self.recorder = Recorder(
+            scratch.config, scratch.policies, Outcomes(scratch.policies, lambda low, high: low)
+        )
+
+    def tick(self) -> list[Run]:
+        """One pass; what it started."""
+        return [run for runs in self.passes().runs.values() for run in runs]
+
+    def passes(self) -> Dispatched:
+        limits = Limits(
+            workers=(WorkerRoom(self.worker_id, self.free),),
+            max_running=100,
+            lease=300.0,
+            logs="/logs",
+            leasing=self.leasing,
+            routing=self.scratch.config.routing,
+        )
+        return self.scratch.do(dispatch, limits, self.scratch.policies)
+
+    def tell(self, *messages: Any) -> None:
+        self.scratch.do(self.recorder.record, self.worker_id, list(messages))
+
+    def begin(self, run: Run) -> None:
+        self.tell(Started(run.task_id, run.fence))
+
+    def end(self, run: Run, kind: str = "succeeded", **fields: Any) -> None:
+        self.tell(Outcome(run.task_id, run.fence, kind, **fields))
+
+
+def browsers(count: int = 3, **fields: Any) -> list[ResourceDeclaration]:
+    return [ResourceDeclaration(f"browser-{number}", "browser", **fields) for number in range(1, count + 1)]
+
+
+def failed(class_: FailureClass, detail: str = "") -> str:
+    return msgspec.json.encode(Failure(class_, "broken", "it broke", "a test", detail=detail)).decode()
+
+
+def test_a_tick_starts_what_is_due_in_order_with_all_it_needs(scratch: Scratch) -> None:
+    late, first = scratch.add(), scratch.add(priority=1, timeout=60.0, max_retry=2)
+    runs = Engine(scratch).tick()
+    assert [run.task_id for run in runs] == [first, late]
+    assert (runs[0].timeout, runs[0].max_retry, runs[0].attempt, runs[0].checkpoint) == (60.0, 2, 1, "{}")
+    assert scratch.one("SELECT count(*) FROM attempt WHERE ended_at IS NULL") == 2
+
+
+@fault("TF199")
+def test_five_hundred_blocked_tasks_do_not_hide_the_one_behind_them(scratch: Scratch) -> None:
+    scratch.declare(*browsers(1))
+    for _ in range(500):
+        scratch.add("a", needs='["browser"]')
+    last = scratch.add("b")
+    engine = Engine(scratch)
+    engine.tick()
+    started = engine.tick() or scratch.query("SELECT id FROM task WHERE state = 'RUNNING'")
+    assert scratch.state(last) is TaskState.RUNNING
+    assert scratch.one("SELECT count(*) FROM task WHERE state = 'RUNNING'") == 2, started
+
+
+def test_a_held_queue_starts_nothing_until_it_is_released(scratch: Scratch) -> None:
+    scratch.add()
+    scratch.do(processes.hold, "queue", ANN)
+    engine = Engine(scratch)
+    assert engine.tick() == []
+    scratch.do(processes.release, "queue")
+    assert len(engine.tick()) == 1
+
+
+@fault("TF044")
+def test_the_wake_up_is_the_next_due_time(scratch: Scratch) -> None:
+    scratch.add(scheduled_at="2026-11-29T12:30:00.000000Z")
+    assert Engine(scratch).passes().wake_at == "2026-11-29T12:30:00.000000Z"
+
+
+def test_wishes_of_people_come_with_the_tick(scratch: Scratch) -> None:
+    task_id = scratch.add()
+    engine = Engine(scratch)
+    engine.tick()
+    scratch.do(control.cancel, scratch.row(task_id), ANN, {})
+    assert [wish["wanted"] for wish in engine.passes().wishes] == ["cancel"]
+
+
+def test_a_task_gets_all_it_needs_or_nothing(scratch: Scratch) -> None:
+    scratch.declare(*browsers(3), ResourceDeclaration("gpu", "gpu"))
+    scratch.add(needs='["browser:2"]')
+    both = scratch.add(needs='["browser:2","gpu"]')
+    single = scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    runs = {run.task_id: run.resources for run in engine.tick()}
+    assert both not in runs
+    assert runs[single] == {"browser": ["browser-3"]}
+    assert scratch.slots() == {
+        "browser-1": "LEASED",
+        "browser-2": "LEASED",
+        "browser-3": "LEASED",
+        "gpu": "AVAILABLE",
+    }
+
+
+def test_a_resource_is_running_while_it_is_used_rests_and_comes_back(scratch: Scratch) -> None:
+    scratch.declare(*browsers(1, min_reuse=5.0))
+    scratch.add(needs='["browser"]')
+    second = scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    assert scratch.slots() == {"browser-1": "RUNNING"}
+    engine.end(run)
+    assert scratch.slots() == {"browser-1": "COOLDOWN"}
+    assert engine.passes().wake_at == "2026-11-29T12:00:05.000000Z"
+    scratch.clock.advance(5)
+    assert [run.task_id for run in engine.tick()] == [second]
+    kinds = [kind for kind, _ in scratch.events() if kind.startswith("RESOURCE")]
+    assert kinds == [
+        "RESOURCE_LEASED",
+        "RESOURCE_STATE",
+        "RESOURCE_RELEASED",
+        "RESOURCE_STATE",
+        "RESOURCE_LEASED",
+    ]
+
+
+def test_a_broken_resource_is_at_fault_and_its_task_goes_to_another(scratch: Scratch) -> None:
+    scratch.declare(*browsers(2))
+    task_id = scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    engine.end(run, "failed", failure=failed(FailureClass.RESOURCE_FAULT, "browser-1"))
+    row = scratch.row(task_id)
+    assert (row["state"], row["reason"], row["retry_count"], row["resource_faults"]) == (
+        TaskState.PENDING,
+        "resource_fault",
+        0,
+        1,
+    )
+    assert scratch.slots() == {"browser-1": "FAULT", "browser-2": "AVAILABLE"}
+    (again,) = engine.tick()
+    assert again.resources == {"browser": ["browser-2"]}
+
+
+def test_a_failing_task_leaves_its_resource_in_order(scratch: Scratch) -> None:
+    scratch.declare(*browsers(1))
+    scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    engine.end(run, "failed", failure=failed(FailureClass.RETRYABLE))
+    assert scratch.slots() == {"browser-1": "AVAILABLE"}
+
+
+def test_what_a_lost_worker_held_is_given_back_once(scratch: Scratch) -> None:
+    scratch.declare(*browsers(2))
+    task_id = scratch.add(needs='["browser:2"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    for _ in range(2):
+        now = scratch.row(task_id)
+        if now["state"] is TaskState.RUNNING:
+            scratch.do(lose, now, "killed", started=True, policies=scratch.policies, max_losses=3)
+    assert set(scratch.slots().values()) == {"AVAILABLE"}
+    assert [kind for kind, _ in scratch.events()].count("RESOURCE_RELEASED") == 2
+    assert scratch.do(slots.sweep) == 0
+
+
+def test_capacity_is_so_many_slots_of_one_thing(scratch: Scratch) -> None:
+    scratch.declare(ResourceDeclaration("gpu", "gpu", capacity=2))
+    for _ in range(3):
+        scratch.add(needs='["gpu"]')
+    assert [run.resources for run in Engine(scratch).tick()] == [{"gpu": ["gpu/1"]}, {"gpu": ["gpu/2"]}]
+
+
+def test_disabling_a_busy_resource_drains_it(scratch: Scratch) -> None:
+    scratch.declare(*browsers(1))
+    scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    assert "drained" in scratch.do(slots.act, slots.RESOURCES, "browser-1", "disable", ANN)
+    assert scratch.slots() == {"browser-1": "RUNNING"}
+    engine.end(run)
+    assert scratch.slots() == {"browser-1": "DISABLED"}
+    scratch.do(slots.act, slots.RESOURCES, "browser-1", "enable", ANN)
+    assert scratch.slots() == {"browser-1": "AVAILABLE"}
+
+
+def test_a_resource_that_is_no_longer_declared_takes_no_new_lease(scratch: Scratch) -> None:
+    scratch.declare(*browsers(2))
+    scratch.declare(*browsers(1))
+    scratch.add(needs='["browser:2"]')
+    assert Engine(scratch).tick() == []
+
+
+def eu(number: int = 1, **fields: Any) -> RouteDeclaration:
+    return RouteDeclaration(f"eu-{number}", "http", "127.0.0.1", 8000 + number, group="eu", **fields)
+
+
+def test_a_route_of_the_group_is_leased_without_its_password_in_the_database(
+    scratch: Scratch, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("EU_PASSWORD", "hunter2hunter2")
+    scratch.declare(eu(username="bob", secret_ref="env:EU_PASSWORD"))
+    scratch.add(route="eu")
+    (run,) = Engine(scratch).tick()
+    assert run.route is not None
+    assert (run.route.route_id, run.route.username, run.route.password) == ("eu-1", "bob", "hunter2hunter2")
+    assert "hunter2" not in repr(run)
+    assert b"hunter2" not in scratch.path.read_bytes()
+    assert b"hunter2" not in scratch.path.with_name("taskdeck.db-wal").read_bytes()
+
+
+def test_without_a_usable_route_a_task_waits_unless_it_may_go_direct(scratch: Scratch) -> None:
+    scratch.declare(eu())
+    scratch.do(slots.act, slots.ROUTES, "eu-1", "disable", ANN)
+    scratch.add(route="eu")
+    direct = scratch.add(route="eu", allow_direct=True)
+    runs = Engine(scratch).tick()
+    assert [(run.task_id, run.route) for run in runs] == [(direct, None)]
+
+
+def test_an_ejected_route_is_not_given_out_and_a_busy_one_is_not_revoked(scratch: Scratch) -> None:
+    scratch.declare(eu(1), eu(2))
+    scratch.add(route="eu-1")
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    for _ in range(3):
+        sample = Sample(scratch.clock.boot(), ErrorType.TUNNEL_TIMEOUT, stages=1)
+        scratch.do(
+            routes.record,
+            "eu-1",
+            sample,
+            source="probe",
+            settings=scratch.config.routing,
+            uniform=lambda low, high: (low + high) / 2,
+        )
+    assert scratch.slots("route")["eu-1"] == "RUNNING"
+    scratch.add(route="eu")
+    assert [each.route and each.route.route_id for each in engine.tick()] == ["eu-2"]
+    engine.end(run)
+    assert scratch.slots("route")["eu-1"] == "COOLDOWN"
+    assert scratch.query("SELECT cooldown_reason FROM route_slot WHERE route_id = 'eu-1'") == [("HEALTH",)]
