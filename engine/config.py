@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field, structs
 
 from .errors import ConfigError, Problem
-from .rules.checks import Wrong, is_file_handler, shown
+from .rules.checks import Wrong, checks_of, is_file_handler, shown
 from .rules.declarations import ResourceDeclaration, RouteDeclaration
 from .rules.gathering import Gathered
 from .rules.origins import Origin
@@ -34,7 +34,6 @@ from .rules.settings import (
     ShellSettings,
     TaskdeckSettings,
     TypeSettings,
-    checks_of,
 )
 from .rules.toml_lines import KeyLine, defined_twice, key_lines
 

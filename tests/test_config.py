@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from taskdeck.engine.config import Config, load, read_secrets, secret_of
 from taskdeck.engine.errors import ConfigError
-from taskdeck.engine.rules.declarations import LISTS
-from taskdeck.engine.rules.settings import TABLES, TypeSettings, checks_of
+from taskdeck.engine.rules.checks import Wrong, checks_of
+from taskdeck.engine.rules.declarations import LISTS, declared_route
+from taskdeck.engine.rules.settings import TABLES, TypeSettings
 from taskdeck.engine.rules.toml_lines import key_lines, line_of
 from tests.faults import fault
 
@@ -550,3 +551,17 @@ def test_a_routes_password_is_read_at_use_and_masked_everywhere(home: Path):
     ]
     (home / "pw").chmod(0o600)
     assert len(read_secrets(config, environ)[1]) == 1
+
+
+def test_a_route_from_elsewhere_is_checked_like_one_in_the_file():
+    found = declared_route({"id": "a", "url": "http://u@h:1", "password": "env:PW", "group": "eu"})
+    assert (found.shown(), found.secret_ref, found.group) == ("http://u@h:1", "env:PW", "eu")
+    for raw, what in [
+        ({"id": "a", "url": "http://u:hunter2@h:1"}, "url: a password stands in the url"),
+        ({"id": "a"}, "url: it is missing"),
+        ({"id": "a b", "url": "direct://"}, "id: expected a name"),
+        ({"id": "a", "url": "direct://", "x": 1}, "x: unknown"),
+    ]:
+        with pytest.raises(Wrong) as caught:
+            declared_route(raw)
+        assert caught.value.what.startswith(what)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
+
+from msgspec import Struct
 
 from .needs import NAME, needs_text, parse_needs
 from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
@@ -350,6 +353,13 @@ class RouteAddress(Check):
 def type_shown(raw: Any) -> str:
     """What kind of value it is, without the value."""
     return {bool: "true or false", dict: "a table", list: "a list"}.get(type(raw), "a number")
+
+
+@cache
+def checks_of(table: type[Struct]) -> dict[str, Check]:
+    """The checks of a table's own keys; tables in it have none."""
+    hints = get_type_hints(table, include_extras=True)
+    return {key: hint.__metadata__[0] for key, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
 def is_file_handler(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from .checks import (
     Duration,
@@ -20,6 +20,7 @@ from .checks import (
     Texts,
     Whole,
     Wrong,
+    checks_of,
 )
 from .route_urls import RouteUrl, login_fault, shown_url
 
@@ -104,8 +105,33 @@ def declared_resources(values: Mapping[str, Any]) -> list[ResourceDeclaration]:
     return [ResourceDeclaration(id, keys.pool, keys.capacity, keys.min_reuse, keys.labels) for id in ids]
 
 
-def declared_route(values: Mapping[str, Any]) -> RouteDeclaration:
-    """What one `[[routes]]` table declares; Wrong where its login doesn't fit its scheme."""
+def checked(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of one table of the list `name` that came from elsewhere than a file; Wrong for the first bad one."""
+    checks, values = checks_of(LISTS[name]), {}
+    for key, value in raw.items():
+        if key not in checks:
+            raise Wrong(f"{key}: unknown", f"known: {', '.join(checks)}")
+        try:
+            values[key] = checks[key].read(value)
+        except Wrong as wrong:
+            raise Wrong(f"{key}: {wrong.what}", wrong.remedy) from None
+    for missing in required(name) - set(values):
+        raise Wrong(f"{missing}: it is missing")
+    return values
+
+
+def required(name: str) -> set[str]:
+    """The keys that each table of this list must have."""
+    return {field.encode_name for field in structs.fields(LISTS[name]) if field.required}
+
+
+def declared_route(raw: Mapping[str, Any]) -> RouteDeclaration:
+    """The route that unchecked values describe, under the keys of `[[routes]]`. Raises Wrong."""
+    return route_of(checked("routes", raw))
+
+
+def route_of(values: Mapping[str, Any]) -> RouteDeclaration:
+    """The route that checked values describe; Wrong where its login doesn't fit its scheme."""
     keys = RouteKeys(**values)
     url = keys.url
     if fault := login_fault(url.scheme, url.username, keys.password is not None):

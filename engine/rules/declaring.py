@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import structs
-
 from ..errors import Problem
-from .checks import Wrong, shown
+from .checks import Wrong, checks_of, shown
 from .declarations import (
     LISTS,
     ResourceDeclaration,
     RouteDeclaration,
     declared_resources,
-    declared_route,
+    required,
+    route_of,
 )
 from .needs import NAME, parse_needs
 from .origins import Origin
-from .settings import checks_of, unknown_key
+from .settings import unknown_key
 
 OriginOf = Callable[..., Origin]
 
@@ -56,7 +55,7 @@ class Declared:
         if values is None:
             return
         try:
-            made = declared_resources(values) if name == "resources" else [declared_route(values)]
+            made = declared_resources(values) if name == "resources" else [route_of(values)]
         except Wrong as wrong:
             self._wrong(place("url"), wrong)
             return
@@ -75,9 +74,8 @@ class Declared:
                 values[key] = checks[key].read(raw)
             except Wrong as wrong:
                 self._wrong(place(key), wrong)
-        for missing in (field for field in structs.fields(LISTS[name]) if field.required):
-            if missing.encode_name not in table:
-                self._wrong(place(), Wrong(f'"{missing.encode_name}" is missing', _EXAMPLES[name]))
+        for missing in sorted(required(name) - set(table)):
+            self._wrong(place(), Wrong(f'"{missing}" is missing', _EXAMPLES[name]))
         return values if len(self._problems) == found else None
 
     def _keep(self, name: str, made: Any, table: dict[str, Any], place: Callable[..., Origin]) -> None:

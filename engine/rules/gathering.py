@@ -11,11 +11,11 @@ from pathlib import PurePath
 from typing import Any
 
 from ..errors import Problem
-from .checks import TYPE_NAME, Duration, Wrong, shown
+from .checks import TYPE_NAME, Duration, Wrong, checks_of, shown
 from .declarations import LISTS
 from .declaring import Declared
 from .origins import Origin
-from .settings import TABLES, checks_of, meant_variable, table_type, unknown_key, unknown_table
+from .settings import TABLES, meant_variable, table_type, unknown_key, unknown_table
 from .timing import format_duration
 from .toml_lines import KeyLine, line_of
 

@@ -5,14 +5,12 @@ Declarations only: nothing is read here, and no value is made absolute or put to
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated
 
 from msgspec import Struct
 
 from .checks import (
-    Check,
     Choice,
     Duration,
     ExitCodes,
@@ -26,6 +24,7 @@ from .checks import (
     VariableNames,
     Whole,
     Wrong,
+    checks_of,
     nearest,
 )
 from .declarations import LISTS
@@ -121,13 +120,6 @@ TABLES: dict[str, type[Struct]] = {
     "routing.blocked": BlockedSettings,
 }
 """By dotted name; a table in a table stands after the one that holds it."""
-
-
-@cache
-def checks_of(table: type[Struct]) -> dict[str, Check]:
-    """The checks of a table's own keys; tables in it have none."""
-    hints = get_type_hints(table, include_extras=True)
-    return {key: hint.__metadata__[0] for key, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
 def table_type(path: tuple[str, ...]) -> type[Struct]:
