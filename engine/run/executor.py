@@ -12,11 +12,12 @@ from typing import Protocol
 from ..clock import Clock
 from .attempts import Attempt
 from .calls import HandlerCall
-from .command import Command, Commands
+from .command import Command
 from .endings import failed, failure_of, never_started
 from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
+from .strays import Commands
 from .uplink import Uplink
 from .validation import validate
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -18,14 +18,16 @@ from ..errors import InvalidPayload, StaleLease, TaskdeckError
 from ..rules import payloads
 from ..rules.cleaning import clean
 from .attempts import Attempt
-from .shell import CHECKPOINT_LIMIT
 
 MAX_LINE = 1024 * 1024
 READ_SIZE = 64 * 1024
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+CHECKPOINT_LIMIT = 100_000
+"""Bytes of a command's checkpoint: it comes back in one environment variable, which the kernel limits to 128 KiB."""
 ANSWERS = {"new": "new", "done": "done", "in_doubt": "doubt"}
 
 Answer = dict[str, Any] | None
+Verbs = Mapping[str, tuple[tuple[str, ...], Callable[[Any, dict[str, Any]], Awaitable[Answer]]]]
 
 
 class LineProtocol:
@@ -38,13 +40,19 @@ class LineProtocol:
         self._told = False
         self.spoke = False
         """Has it ever said a line that made sense?"""
+        self.fault: tuple[str, str] | None = None
+        """The resource that it said is at fault (empty = the one it holds), and its words."""
         self.ended = asyncio.Event()
+
+    max_line: ClassVar[int] = MAX_LINE
+    """Bytes of one line."""
 
     async def serve(self) -> None:
         """Read lines and answer them, in order."""
         loop = asyncio.get_running_loop()
-        lines = Lines(MAX_LINE)
+        lines = Lines(self.max_line)
         try:
+            await self._greet()
             while data := await loop.sock_recv(self._sock, READ_SIZE):
                 for line in lines.feed(data):
                     await self._take(line)
@@ -55,10 +63,13 @@ class LineProtocol:
         finally:
             self.ended.set()
 
+    async def _greet(self) -> None:
+        """What is said before the first line is read."""
+
     async def _take(self, line: bytes | None) -> None:
         try:
             if line is None:
-                raise InvalidPayload("the line was skipped", f"it is longer than {MAX_LINE} bytes")
+                raise InvalidPayload("the line was skipped", f"it is longer than {self.max_line} bytes")
             answer = await self._handled(line) if line.strip() else None
         except TaskdeckError as error:
             answer = {"error": clean(str(error), limit=500)}
@@ -72,13 +83,13 @@ class LineProtocol:
         await asyncio.get_running_loop().sock_sendall(self._sock, msgspec.json.encode(answer) + b"\n")
 
     async def _handled(self, line: bytes) -> Answer:
-        said = payloads.decode(line, where="line")
+        said = self._decoded(line)
         if not isinstance(said, dict):
             raise InvalidPayload("the line was not understood", "it is not a JSON object")
-        verbs = [verb for verb in VERBS if verb in said]
+        verbs = [verb for verb in self.verbs if verb in said]
         if len(verbs) != 1:
-            raise InvalidPayload("the line was not understood", f"it needs one of {', '.join(VERBS)}")
-        allowed, handle = VERBS[verbs[0]]
+            raise InvalidPayload("the line was not understood", f"it needs one of {', '.join(self.verbs)}")
+        allowed, handle = self.verbs[verbs[0]]
         if unknown := said.keys() - allowed - {verbs[0]}:
             raise InvalidPayload(
                 "the line was not understood",
@@ -87,6 +98,9 @@ class LineProtocol:
         answer = await handle(self, said)
         self.spoke = True
         return answer
+
+    def _decoded(self, line: bytes) -> Any:
+        return payloads.decode(line, where="line")
 
     async def _progress(self, said: dict[str, Any]) -> Answer:
         figures = said["progress"] if isinstance(said["progress"], list) else [said["progress"]]
@@ -129,13 +143,22 @@ class LineProtocol:
         self._attempt.note(kind, _text(said, "message"), payload if isinstance(payload, dict) else None)
         return None
 
+    async def _fault(self, said: dict[str, Any]) -> Answer:
+        name, message = _text(said, "fault"), _text(said, "message")
+        held = self._attempt.held
+        if name and not held.holds(name) and name not in held.resources:
+            raise InvalidPayload("the fault was not noted", f"the attempt does not hold {name[:80]!r}")
+        self.fault = name, message
+        return None
 
-VERBS = {
-    "progress": (("note",), LineProtocol._progress),
-    "checkpoint": (("merge", "reply"), LineProtocol._checkpoint),
-    "operation": (("scope", "done", "result"), LineProtocol._operation),
-    "event": (("message", "payload"), LineProtocol._event),
-}
+    verbs: ClassVar[Verbs] = {
+        "progress": (("note",), _progress),
+        "checkpoint": (("merge", "reply"), _checkpoint),
+        "operation": (("scope", "done", "result"), _operation),
+        "event": (("message", "payload"), _event),
+        "fault": (("message",), _fault),
+    }
+    """What may be said, with the other keys that may stand beside it."""
 
 
 class Lines:

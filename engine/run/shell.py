@@ -5,22 +5,13 @@ Must not start anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from ..edge import spawn
-from ..errors import InvalidPayload
-
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MAX_SECRET = 64 * 1024
-"""Bytes that a `file:` reference may hold."""
-
-CHECKPOINT_LIMIT = 100_000
-"""Bytes of a command's checkpoint: it comes back in one environment variable, which the kernel limits to 128 KiB."""
+from .references import VARIABLE, resolved
 
 
 class ShellPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,36 +39,10 @@ def environment(
 
     Raises `InvalidPayload` where a reference leads nowhere; the message holds the reference, never a value.
     """
-    asked = {name: _resolved(name, value, own) for name, value in payload.env.items()}
+    asked = {name: resolved(name, value, own) for name, value in payload.env.items()}
     return spawn.command_environment(own, allowed, {**asked, **given})
 
 
 def failure_class_of_codes(exit_codes: Mapping[str, str]) -> dict[int, str]:
     """The configured map of exit codes with numbers as keys; what is no number was refused by the configuration."""
     return {int(code): meaning for code, meaning in exit_codes.items() if code.lstrip("-").isdigit()}
-
-
-def _resolved(name: str, value: str, own: Mapping[str, str]) -> str:
-    kind, _, rest = value.partition(":")
-    if kind == "env" and VARIABLE.fullmatch(rest):
-        if rest not in own:
-            raise InvalidPayload(
-                f"{name} refers to {value}", "the worker has no such variable", "set it where taskdeck starts"
-            )
-        return own[rest]
-    if kind == "file" and rest.startswith("/"):
-        return _read_secret(name, Path(rest))
-    return value
-
-
-def _read_secret(name: str, path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SECRET + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InvalidPayload(f"{name} refers to file:{path}", why) from None
-    if len(data) > MAX_SECRET or "\0" in text:
-        raise InvalidPayload(f"{name} refers to file:{path}", f"it is over {MAX_SECRET} bytes or holds a NUL")
-    return text.removesuffix("\n")

@@ -418,3 +418,65 @@ def test_arguments_arrive_literally(tmp_path: Path) -> None:
         )
         assert eval(double.outcome(fence).tail) == names
         assert not (tmp_path / "PWN").exists()
+
+
+ROUTE = m.LeasedRoute("eu-1", "socks5", "proxy.example.net", 1080, "bob", "hunter2pw")
+SHOW = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if 'roxy' in k.lower() or 'SKDECK_R' in k}))"
+
+
+def test_a_command_is_told_what_it_holds_and_no_other_proxy(tmp_path: Path) -> None:
+    inherited = {"http_proxy": "http://127.0.0.1:1", "NO_PROXY": "*"}
+    with engine(tmp_path, environ=inherited, environment=["PATH", "http_proxy", "NO_PROXY"]) as double:
+        resources = {"gpu-a.1": ["gpu-1", "gpu-3"], "browser": ["b-2"]}
+        fence = double.shell(sys.executable, "-c", SHOW, resources=resources, route=ROUTE)
+        outcome = double.outcome(fence)
+        assert outcome.kind == "succeeded"
+        url = "socks5h://bob:hunter2pw@proxy.example.net:1080"
+        names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
+        assert json.loads(log(double, fence)) == dict.fromkeys(names, url) | {
+            "TASKDECK_PROXY": url,
+            "TASKDECK_ROUTE": "eu-1",
+            "TASKDECK_RESOURCE_GPU_A_1": "gpu-1 gpu-3",
+            "TASKDECK_RESOURCE_BROWSER": "b-2",
+        }
+        assert "hunter2pw" not in str(double.told)
+
+
+def test_a_command_without_a_route_keeps_the_proxies_it_may_inherit_and_one_with_a_direct_route_has_none(
+    tmp_path: Path,
+) -> None:
+    inherited = {"http_proxy": "http://127.0.0.1:1"}
+    with engine(tmp_path, environ=inherited, environment=["PATH", "http_proxy"]) as double:
+        fence = double.shell(sys.executable, "-c", SHOW)
+        assert double.outcome(fence).kind == "succeeded"
+        assert json.loads(log(double, fence)) == inherited
+        fence = double.shell(sys.executable, "-c", SHOW, route=m.LeasedRoute("home", "direct"))
+        assert double.outcome(fence).kind == "succeeded"
+        assert json.loads(log(double, fence)) == {"TASKDECK_ROUTE": "home"}
+
+
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [("browser-2", "browser-2"), ("browser", "browser-2"), ("", "gpu-1 gpu-3"), ("eu-1", "eu-1")],
+)
+def test_a_command_that_reported_a_fault_and_fails_leaves_the_blame_with_the_resource(
+    tmp_path: Path, said: str, detail: str
+) -> None:
+    with engine(tmp_path) as double:
+        resources = {"gpu": ["gpu-1", "gpu-3"], "browser": ["browser-2"]}
+        code = f"say(fault={said!r}, message='logged out'); sys.exit(66)"
+        failure = double.failure(python(double, code, resources=resources, route=ROUTE))
+        assert (failure["class_"], failure["detail"]) == ("resource_fault", detail)
+        assert failure["message"] == "logged out"
+
+
+def test_a_fault_that_was_reported_does_not_fail_a_command_that_succeeds_nor_blame_what_it_does_not_hold(
+    tmp_path: Path,
+) -> None:
+    with engine(tmp_path) as double:
+        fence = python(double, "say(fault='browser-2')", resources={"browser": ["browser-2"]})
+        assert double.outcome(fence).kind == "succeeded"
+        code = "say(fault='browser-9'); print(hear()); sys.exit(1)"
+        fence = python(double, code, resources={"browser": ["browser-2"]})
+        assert double.failure(fence)["class_"] == "retryable"
+        assert b"does not hold" in log(double, fence)

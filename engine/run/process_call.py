@@ -1,0 +1,251 @@
+"""One attempt in a process of its own, with all that it starts: a command, or a sync handler.
+
+Owns its way from spawn to outcome: timeout, pause, stop, and what it leaves behind. What it prints never changes its task.
+Must not know of other attempts, nor what is spoken with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..edge import trees
+from ..edge.spawn import CannotStart, Child
+from ..errors import InvalidPayload
+from ..rules import failures
+from ..rules.failures import Failure, FailureClass
+from .attempts import Attempt
+from .countdown import Countdown
+from .crash import crash_at
+from .endings import encoded, failed, failure_of, never_started, safe, timed_out
+from .journal import StartJournal
+from .messages import Outcome, Started, Welcome
+from .processes import Process, all_within
+from .protocol import LineProtocol
+from .python_logs import open_log, tail_of
+from .strays import Closed, Commands
+
+LEFT_BEHIND_GRACE = 1.0
+"""Seconds between TERM and KILL for what a process leaves running in the background."""
+
+STATUS_LOST = Failure(
+    FailureClass.RETRYABLE, "status_lost", "how the process ended can't be known", "processes"
+)
+
+
+class ProcessCall(ABC):
+    """Runs the process of `attempt`; `ask` reaches it meanwhile."""
+
+    def __init__(
+        self, attempt: Attempt, settings: Welcome, journal: StartJournal, commands: Commands
+    ) -> None:
+        self.attempt = attempt
+        self._settings = settings
+        self._journal = journal
+        self._commands = commands
+        self._log = open_log(attempt.run.log_path, settings)
+        self._process: Process | None = None
+        self._protocol: LineProtocol | None = None
+        self._countdown = Countdown(attempt.clock, attempt.run.timeout, self._time_out)
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._told_to_end = False
+        self._kill_at = float("inf")
+
+    suspends = True
+    """Is a pause a SIGSTOP, or a polite stop after the next checkpoint?"""
+
+    @abstractmethod
+    def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
+        """What starts the process with our socket as `fd`, and `given` in its environment. Raises what keeps it."""
+
+    @abstractmethod
+    def _protocol_on(self, ours: socket.socket) -> LineProtocol:
+        """What is spoken with the process."""
+
+    def _said(self, tail: str) -> Outcome | None:
+        """The outcome by what the process has said, where that stands above every wish to stop."""
+        return None
+
+    @abstractmethod
+    def _judge(self, code: int | None, tail: str) -> Outcome:
+        """The outcome of a process that nobody told to end; `code` None = it can't be known."""
+
+    def ask(self, what: str, grace: float) -> None:
+        """`cancel`: TERM now; `drain`: at the next checkpoint; KILL after `grace` seconds. `pause`, `resume`: as it said."""
+        process, attempt = self._process, self.attempt
+        if process is None or process.exited.is_set():
+            if what != "resume":
+                attempt.ask(what)
+        elif what == "resume":
+            self._resume(process)
+        elif what == "pause" and self.suspends:
+            self._suspend(process)
+        elif attempt.ask(what):
+            self._prepare_end(process, what, grace)
+
+    async def run(self) -> Outcome:
+        """The whole attempt; never raises what the process does."""
+        run = self.attempt.run
+        self._journal.start(run.fence)
+        crash_at("after_start_journal")
+        ours, theirs = socket.socketpair()
+        try:
+            process = self._start(theirs.fileno())
+            theirs.close()
+            return await self._see_through(process, ours)
+        except Closed:
+            return never_started(run)
+        except CannotStart as error:
+            return failed(run, _cannot_start(error), exit_code=error.equivalent)
+        except InvalidPayload as error:
+            return failed(run, failure_of(error, self.attempt.clock.utc()))
+        finally:
+            theirs.close()
+            await self._let_go()
+            ours.close()
+
+    async def _let_go(self) -> None:
+        """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
+        self._countdown.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._process is not None:
+            self._process.close()
+        self._log.close()
+
+    def _start(self, fd: int) -> Process:
+        settings, run = self._settings, self.attempt.run
+        mark = trees.mark(settings.database, run.task_id, run.attempt)
+        given = {
+            **self.attempt.held.variables(),
+            "TASKDECK_MARK": mark,
+            "TASKDECK_TASK_ID": str(run.task_id),
+            "TASKDECK_ATTEMPT": str(run.attempt),
+            "TASKDECK_FD": str(fd),
+        }
+        child = self._commands.spawn(mark, self._spawn(fd, given))
+        self._process = Process(child, mark, self._log, self._commands)
+        self.attempt.uplink.post(Started(run.task_id, run.fence, self._process.pid))
+        return self._process
+
+    async def _see_through(self, process: Process, ours: socket.socket) -> Outcome:
+        """Until nothing of it is left."""
+        ours.setblocking(False)
+        protocol = self._protocol = self._protocol_on(ours)
+        self.attempt.on_stale = self._note_stale
+        self._tasks.append(asyncio.ensure_future(protocol.serve()))
+        self._countdown.start()
+        await process.exited.wait()
+        self._countdown.stop()
+        clock = self.attempt.clock
+        await all_within(clock, self._settings.output_drain, process.output_ended, protocol.ended)
+        await process.end(
+            max(0.0, self._kill_at - clock.monotonic()) if self._told_to_end else LEFT_BEHIND_GRACE
+        )
+        await all_within(clock, LEFT_BEHIND_GRACE, process.output_ended, protocol.ended)
+        await process.bury()
+        self.attempt.progress.close()
+        self.attempt.doubt_all()
+        return self._outcome(process)
+
+    def _outcome(self, process: Process) -> Outcome:
+        """A cancel beats the exit code; a pause or drain beats it once the process was told to end."""
+        attempt, run = self.attempt, self.attempt.run
+        code, tail = process.exit_code, tail_of(self._log, attempt.held.redactor)
+        if process.left:
+            attempt.note("COMMAND_LEFT_RUNNING", _left_story(process.left), {"pids": process.left})
+            tail = f"{tail}\n{_left_story(process.left)}".lstrip()
+        if not attempt.stale and (outcome := self._said(tail)):
+            return outcome
+        if attempt.stale or attempt.asked == "cancel" or (attempt.asked and self._told_to_end):
+            kind = "cancelled" if attempt.stale else attempt.outcome_asked
+            failure = _left_failure(process.left)
+            return Outcome(run.task_id, run.fence, kind, failure=failure, exit_code=code, tail=tail)
+        if attempt.timed_out:
+            return failed(run, timed_out(run.timeout or 0.0), exit_code=code, tail=tail)
+        return self._judge(code, tail)
+
+    def _prepare_end(self, process: Process, what: str, grace: float) -> None:
+        """`cancel` and silent processes end now; a drained one has half of the time to reach a checkpoint."""
+        silent = self._protocol is None or not self._protocol.spoke
+        if what == "cancel" or process.suspended:
+            self._end(process, grace)
+        elif what == "drain":
+            self._kill_in(process, grace)
+            self._after(grace / 2, lambda: self._end(process, grace / 2))
+        elif silent:
+            self._end(process, self._settings.cancel_grace)
+
+    def _at_checkpoint(self) -> None:
+        if self.attempt.asked and self._process is not None:
+            self._end(self._process, self._settings.cancel_grace)
+
+    def _time_out(self) -> None:
+        if self._process is not None:
+            self.attempt.timed_out = True
+            self._end(self._process, self._settings.cancel_grace)
+
+    def _note_stale(self) -> None:
+        """Another attempt owns the task: this one must end, whatever it has been asked."""
+        if self._process is not None:
+            self._end(self._process, self._settings.cancel_grace)
+
+    def _end(self, process: Process, grace: float) -> None:
+        if not self._told_to_end and not process.exited.is_set():
+            self._told_to_end = True
+            process.terminate()
+        self._kill_in(process, grace)
+
+    def _kill_in(self, process: Process, grace: float) -> None:
+        at = self.attempt.clock.monotonic() + grace
+        if at < self._kill_at:
+            self._kill_at = at
+            self._after(grace, lambda: process.end(0.0))
+
+    def _suspend(self, process: Process) -> None:
+        if self.attempt.asked or self._told_to_end or process.suspended:
+            return
+        self._countdown.stop()
+        process.suspend()
+        self._report("stopped")
+
+    def _resume(self, process: Process) -> None:
+        if process.suspended:
+            process.resume()
+            self._countdown.start()
+            self._report("resumed")
+        elif not self._told_to_end:
+            self.attempt.withdraw("pause")
+
+    def _report(self, kind: str) -> None:
+        self.attempt.uplink.post(Outcome(self.attempt.run.task_id, self.attempt.run.fence, kind))
+
+    def _after(self, seconds: float, act: Callable[[], Any]) -> None:
+        async def later() -> None:
+            await self.attempt.clock.pause(seconds)
+            act()
+
+        self._tasks.append(asyncio.ensure_future(later()))
+
+
+def _cannot_start(error: CannotStart) -> Failure:
+    """As a shell would have failed, with the reason in words."""
+    failure = failures.from_exit(error.equivalent, {}) or STATUS_LOST
+    return msgspec.structs.replace(failure, kind="cannot_start", message=safe(error.why))
+
+
+def _left_story(pids: list[int]) -> str:
+    return f"could not be ended: pid {', '.join(map(str, pids))}"
+
+
+def _left_failure(pids: list[int]) -> str:
+    if not pids:
+        return ""
+    failure = Failure(FailureClass.RETRYABLE, "left_running", _left_story(pids), "processes")
+    return encoded(failure)
