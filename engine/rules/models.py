@@ -46,6 +46,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A task as the stable JSON names it.
 
+    `needs`, `wants_route` and `allow_direct` are what an attempt must hold; `resources` and `route` are what it holds now.
     `summary` is what it does in a line; `payload` and `attempts` are only set where one task is shown.
     """
 
@@ -76,6 +77,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     losses: int
     timeout: float | None
     on_lost: str | None
+    needs: list[str] = []
+    wants_route: str | None = None
+    allow_direct: bool = False
     resources: list[str] = []
     route: str | None = None
     checkpoint: Any = None

@@ -75,13 +75,15 @@ class Shaper:
             **more,
         )
 
-    def attempt(self, row: Row) -> AttemptView:
-        """One attempt."""
+    def attempt(self, row: Row, *, resources: list[str], route: str | None) -> AttemptView:
+        """One attempt, and what it held."""
         return AttemptView(
             attempt=row["number"],
             worker=row["worker_id"],
             error=self.json(row["error"]),
             tail=row["tail"] and self._redactor.text(row["tail"]),
+            resources=resources,
+            route=route,
             **{name: row[name] for name in _SAME_IN_ATTEMPT},
         )
 

@@ -24,10 +24,13 @@ def situation(
     rows: Sequence[Row], reader: Reader, policies: Policies, config: Config, *, now: str, engine: bool
 ) -> Situation:
     """What decides about the waiting ones of `rows`; where none waits nothing more is read."""
+    from ..store import inventory_reading
+
     limit = config.engine.max_running
     if not any(row["state"] in WAITING for row in rows):
         return Situation(now=now, max_running=limit, engine=engine)
     attempts = reader.running_attempts()
+    pools, routes = inventory_reading.rooms(reader)
     running: dict[str, int] = {}
     for attempt in attempts:
         running[attempt["type"]] = running.get(attempt["type"], 0) + 1
@@ -38,24 +41,25 @@ def situation(
         caps=policies.caps(),
         held={hold["scope"]: hold["actor"] for hold in reader.holds()},
         workers=_rooms(reader.workers(), attempts, frozenset(policies.declared), config.engine.slots),
+        pools=pools,
+        routes=routes,
         engine=engine,
     )
 
 
-def waits(row: Row, now: Situation, ahead: int = 0) -> list[str]:
+def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[str]:
     """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it."""
     state = TaskState(row["state"])
     if state in WAITING:
-        return list(explain(_candidate(row), now, ahead))
+        return list(explain(_candidate(row, policies), now, ahead))
     if state in FINISHED or state == RUNNING:
         return []
     return [STANDING[state].format(id=row["id"], reason=row["reason"])]
 
 
-def _candidate(row: Row) -> Candidate:
-    return Candidate(
-        row["id"], row["type"], row["state"], row["effective_priority"], row["next_run_at"], row["losses"]
-    )
+def _candidate(row: Row, policies: Policies) -> Candidate:
+    same = ("id", "type", "state", "effective_priority", "next_run_at", "losses")
+    return Candidate(**{name: row[name] for name in same}, **policies.needs_of(row))
 
 
 def _rooms(

@@ -172,6 +172,10 @@ class Reader:
                 return
             after = rows[-1][0]
 
+    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """The answer to a question that needs the connection itself; asked again where a writer came in between."""
+        return self._read(lambda: question(self._db.connection()))
+
     def _dicts(self, query: ModelSelect[Any]) -> list[Row]:
         return self._read(lambda: list(query.dicts().execute(self._db)))
 

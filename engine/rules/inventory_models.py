@@ -1,0 +1,127 @@
+"""Resources and routes as data: immutable read models with the stable JSON names.
+
+Names here are promises to scripts: fields may be added, none is renamed. Nothing is read here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SlotView(msgspec.Struct, frozen=True, kw_only=True):
+    """One lease's worth of a resource or route. `owner` is who leased it, `task` for whom, `held_since` since when."""
+
+    slot: int
+    state: str
+    owner: str | None
+    task: int | None
+    held_since: str | None
+    lease_until: str | None
+    fence: int
+    cooldown_until: str | None
+    cooldown_reason: str | None
+    drain: bool
+    pending: str | None
+    uses: int
+    last_used_at: str | None
+    last_error: str | None
+    updated_at: str
+
+
+class ResourceView(SlotView, frozen=True, kw_only=True):
+    """A resource, or one slot of a resource of larger capacity: then `id` is `name/slot`."""
+
+    id: str
+    resource: str
+    pool: str
+    kind: str
+    capacity: int
+    min_reuse: float
+    labels: dict[str, str]
+    removed_at: str | None
+
+
+class ScoreView(msgspec.Struct, frozen=True):
+    """What a score is made of: `base` less the others is `raw`; `value` is what it counts as, 0 to 100."""
+
+    base: float
+    latency: float
+    failures: float
+    timeouts: float
+    raw: float
+    value: float
+
+
+class StagesView(msgspec.Struct, frozen=True):
+    """The last measured milliseconds of each stage of a check; None = not reached or not run."""
+
+    tcp: float | None
+    probe: float | None
+    exit: float | None
+
+
+class SampleView(msgspec.Struct, frozen=True):
+    """One result of a probe or of a task; `error_type` None = passed. `stage` counts the stages that passed."""
+
+    at: str
+    source: str
+    stage: int
+    error_type: str | None
+    ms: float | None
+    target: str | None
+
+
+class TargetView(msgspec.Struct, frozen=True):
+    """What one target did to a route."""
+
+    target: str
+    ok: int
+    fail: int
+    blocked: int
+    consecutive_blocked: int
+    blocked_until: str | None
+    level: int
+
+
+class RouteView(msgspec.Struct, frozen=True, kw_only=True):
+    """A route; `url` without its password. The last fields are only set where one route is shown.
+
+    `why_not`: why a task can't get it now, in words; empty where it can.
+    """
+
+    id: str
+    url: str
+    group: str
+    state: str
+    score: float | None
+    latency_ms: float | None
+    consecutive_failures: int
+    recent_timeouts: int
+    exit_ip: str | None
+    region: str | None
+    cooldown_until: str | None
+    cooldown_reason: str | None
+    cooldown_level: int
+    degraded: bool
+    last_error: str | None
+    last_error_detail: str | None
+    labels: dict[str, str]
+    capacity: int
+    busy: int
+    tasks: list[int]
+    min_reuse: float
+    password: str | None
+    expected_ip: str | None
+    expected_regions: list[str]
+    stages: StagesView
+    checks: int
+    last_check_at: str | None
+    last_ok_at: str | None
+    next_check_at: str | None
+    exit_seen_at: str | None
+    removed_at: str | None
+    breakdown: ScoreView | None = None
+    slots: list[SlotView] | msgspec.UnsetType = msgspec.UNSET
+    samples: list[SampleView] | msgspec.UnsetType = msgspec.UNSET
+    targets: list[TargetView] | msgspec.UnsetType = msgspec.UNSET
+    why_not: str | msgspec.UnsetType = msgspec.UNSET

@@ -1,0 +1,169 @@
+"""Reading resources and routes for screens and verbs: who holds what, and how routes do at this moment. Writes nothing.
+
+What the engine decides by is asked of the same functions (`slots.rooms`, `routes.candidates`), so that both never differ.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..clock import Clock
+from ..rules import route_health
+from ..rules.inventory_shaping import RouteFacts, slot_name
+from ..rules.route_filter import RouteWish, why_not
+from ..rules.route_settings import RouteSettings
+from ..rules.selection import PoolRoom
+from ..rules.timing import utc_text
+from . import routes as engine_routes
+from . import slots
+from .reading import Reader, Row
+from .transaction import Redacts, Transaction
+
+_RESOURCES = (
+    "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, s.* FROM resource_slot s"
+    " JOIN resource p USING (resource_id) WHERE (p.removed_at IS NULL OR s.task_id IS NOT NULL) {more}"
+    " ORDER BY p.pool, p.resource_id, s.number"
+)
+_ROUTES = (
+    "SELECT p.*, h.* FROM route p JOIN route_health h USING (route_id)"
+    " WHERE (p.removed_at IS NULL OR EXISTS (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id"
+    ' AND s.task_id IS NOT NULL)) {more} ORDER BY p."group", p.route_id'
+)
+
+
+class Moment(NamedTuple):
+    """When and by which rules it is looked at."""
+
+    clock: Clock
+    boot_id: str
+    settings: RouteSettings
+    redactor: Redacts
+
+    def reading(self, connection: sqlite3.Connection) -> Transaction:
+        """The shape in which the store's questions take a connection; it is never begun, for nothing is written."""
+        tx = Transaction(connection, self.clock, self.boot_id, self.redactor)
+        tx.now, tx.boot = utc_text(self.clock.utc()), self.clock.boot()
+        return tx
+
+
+class Holding(NamedTuple):
+    """What a task or attempt holds or held: the names of resources, and a route."""
+
+    resources: list[str]
+    route: str | None
+
+
+def rooms(reader: Reader) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+    """The room of every pool, and of every group and single route."""
+    return reader.ask(slots.rooms)
+
+
+def resources(reader: Reader, name: str | None = None) -> list[Row]:
+    """The slots of all resources, or of the one of this name, with the columns of their resource."""
+    if name is None:
+        return _rows(reader, _RESOURCES.format(more=""))
+    return _rows(reader, _RESOURCES.format(more="AND p.resource_id = ?"), name)
+
+
+def routes(reader: Reader, moment: Moment, name: str | None = None) -> list[RouteFacts]:
+    """All routes, or the one of this name, with their slots and their health at this moment."""
+
+    def question(connection: sqlite3.Connection) -> list[RouteFacts]:
+        tx = moment.reading(connection)
+        of_route: dict[str, list[Row]] = {}
+        for slot in slots.ROUTES.rows(tx, "? IS NULL OR s.route_id = ?", name, name):
+            of_route.setdefault(slot["route_id"], []).append(slot)
+        more, args = ("", ()) if name is None else ("AND p.route_id = ?", (name,))
+        rows = tx.rows(_ROUTES.format(more=more), *args)
+        return [_facts(tx, row, of_route.get(row["route_id"], []), moment.settings) for row in rows]
+
+    return reader.ask(question)
+
+
+def _facts(tx: Transaction, row: Row, of_route: list[Row], settings: RouteSettings) -> RouteFacts:
+    health = engine_routes.health_of(tx, row)
+    window = settings.score.timeout_window_s
+    return RouteFacts(
+        row,
+        of_route,
+        engine_routes.standing_of(of_route),
+        health,
+        route_health.score(health, tx.boot, settings.score),
+        sum(1 for at in health.timeouts if tx.boot - window < at <= tx.boot),
+    )
+
+
+def why_not_chosen(reader: Reader, moment: Moment, route_id: str) -> str:
+    """Why no task can get this route now, in the words of the choice itself; empty where one can."""
+
+    def question(connection: sqlite3.Connection) -> str:
+        tx = moment.reading(connection)
+        found = engine_routes.candidates(tx, route_id, moment.settings)
+        return next((why_not(each, RouteWish(), tx.boot) for each in found if each.id == route_id), "")
+
+    return reader.ask(question)
+
+
+def samples(reader: Reader, route_id: str, limit: int) -> list[Row]:
+    """The last samples of a route, newest first."""
+    return _rows(
+        reader, "SELECT * FROM route_sample WHERE route_id = ? ORDER BY id DESC LIMIT ?", route_id, limit
+    )
+
+
+def targets(reader: Reader, route_id: str) -> list[Row]:
+    """What targets did to a route; the refusing ones first."""
+    sql = "SELECT * FROM route_target WHERE route_id = ? ORDER BY blocked_until IS NULL, target LIMIT 200"
+    return _rows(reader, sql, route_id)
+
+
+def held(reader: Reader) -> dict[int, Holding]:
+    """What each task holds at this moment."""
+    sql = (
+        "SELECT s.task_id, s.{0}_id AS name, s.number, p.capacity FROM {0}_slot s JOIN {0} p USING ({0}_id)"
+        " WHERE s.task_id IS NOT NULL ORDER BY s.{0}_id, s.number"
+    )
+    found: dict[int, Holding] = {}
+    for row in _rows(reader, sql.format("resource")):
+        found.setdefault(row["task_id"], Holding([], None)).resources.append(slot_name(row["name"], row))
+    for row in _rows(reader, sql.format("route")):
+        own = found.get(row["task_id"], Holding([], None))
+        found[row["task_id"]] = own._replace(route=row["name"])
+    return found
+
+
+def held_by_attempts(reader: Reader, task_id: int) -> dict[int, Holding]:
+    """What each attempt of a task leased, by its fence, as the audit says."""
+    sql = (
+        "SELECT resource_id, route_id, payload_json FROM event_log"
+        " WHERE task_id = ? AND event_type = 'RESOURCE_LEASED' ORDER BY event_id"
+    )
+    found: dict[int, Holding] = {}
+    for row in _rows(reader, sql, task_id):
+        payload = _payload(row["payload_json"])
+        own = found.get(payload.get("fence", 0), Holding([], None))
+        if row["route_id"]:
+            own = own._replace(route=row["route_id"])
+        else:
+            slot = payload.get("slot")
+            own.resources.append(f"{row['resource_id']}/{slot}" if slot else row["resource_id"])
+        found[payload.get("fence", 0)] = own
+    return found
+
+
+def _payload(text: str | None) -> Mapping[str, Any]:
+    value = msgspec.json.decode(text) if text else None
+    return value if isinstance(value, dict) else {}
+
+
+def _rows(reader: Reader, sql: str, *args: Any) -> list[Row]:
+    def question(connection: sqlite3.Connection) -> list[Row]:
+        cursor = connection.execute(sql, args)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    return reader.ask(question)
