@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.pretty import pretty_repr
 
+from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
+from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
+from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import BadExit, Exit, Scheme, secret_url
 from taskdeck.engine.edge.http import Timeouts, session
-from tests.edge.fakes.faults import Behaviour, Fault
-from tests.edge.fakes.http_proxy import HttpProxy
 from tests.edge.fakes.judge import FakeJudge
-from tests.edge.fakes.socks_proxy import SocksProxy
 from tests.faults import fault
 
 PASSWORD = "s3:cr@t/%41"

@@ -12,16 +12,16 @@ import pytest
 from aiohttp_socks import ProxyConnector
 
 from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
+from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
+from taskdeck.engine.demo.fakes.proxy import FakeProxy
+from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import Exit, Scheme
 from taskdeck.engine.edge.probing import Budgets, Judge, Outside, ProbeResult, probe
 from taskdeck.engine.errors import UsageError
 from taskdeck.engine.rules.route_errors import ErrorType
 from tests.edge.fakes.certificates import client_context, server_context
-from tests.edge.fakes.faults import Behaviour, Fault
-from tests.edge.fakes.http_proxy import HttpProxy
 from tests.edge.fakes.judge import FakeJudge
-from tests.edge.fakes.proxy import FakeProxy
-from tests.edge.fakes.socks_proxy import SocksProxy
 from tests.faults import fault
 
 NAME, PASSWORD = "bob", "s3cr@t:pw/%41"

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
+from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import Exit, Scheme
 from taskdeck.engine.edge.http import Timeouts, session
 from tests.edge.fakes.certificates import client_context, server_context
-from tests.edge.fakes.faults import Behaviour, Fault
 from tests.edge.fakes.judge import FakeJudge
-from tests.edge.fakes.socks_proxy import SocksProxy
 
 SCHEMES = [Scheme.SOCKS4, Scheme.SOCKS4A, Scheme.SOCKS5, Scheme.SOCKS5H]
 LIMITS = [Timeouts(total=0.2), Timeouts(None, 0.2, None)]

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
+from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
+from taskdeck.engine.demo.fakes.proxy import FakeProxy
+from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.rules.route_errors import ERRORS, ErrorType
 from taskdeck.engine.run import messages as m
 from tests.edge.fakes.certificates import server_context
-from tests.edge.fakes.faults import Behaviour, Fault
-from tests.edge.fakes.http_proxy import HttpProxy
 from tests.edge.fakes.judge import FakeJudge
-from tests.edge.fakes.proxy import FakeProxy
-from tests.edge.fakes.socks_proxy import SocksProxy
 from tests.run.engine_double import EngineDouble, engine
 
 HANDLERS = str(Path(__file__).with_name("route_handlers.py"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from urllib.parse import parse_qs, urlsplit
 
-from .messages import TLS_HELLO, answer, read_head
-from .server import FakeServer, Reader, Writer, drip, reset, until_gone
+from taskdeck.engine.demo.fakes.messages import TLS_HELLO, answer, read_head
+from taskdeck.engine.demo.fakes.server import FakeServer, Reader, Writer, drip, reset, until_gone
 
 
 class FakeJudge(FakeServer):

@@ -9,7 +9,7 @@ import struct
 from contextlib import suppress
 from typing import Self
 
-from taskdeck.engine.clock import SystemClock
+from ...clock import SystemClock
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
