@@ -1,7 +1,8 @@
 """Fault points for the crash tests: named places between every two writes, inert unless the environment names one.
 
 `TASKDECK_CRASH_AT=name` or `name:N` (the Nth time; several with commas) kills this process with SIGKILL there. With
-`TASKDECK_CRASH_ONCE=FILE` only the process that creates FILE dies, so that it happens once over all restarts.
+`TASKDECK_CRASH_ONCE=FILE` only the process that creates FILE dies, so that it happens once over all restarts; its pid is
+in FILE.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ def _may_happen() -> bool:
     if not _once:
         return True
     try:
-        os.close(os.open(_once[0], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        file = os.open(_once[0], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return False
+    os.write(file, b"%d\n" % os.getpid())
+    os.close(file)
     return True
 
 

@@ -37,6 +37,7 @@ def test_a_named_point_kills_the_process_at_its_first_or_nth_passing() -> None:
 def test_with_a_file_it_happens_once_over_restarts(tmp_path: Path) -> None:
     once = str(tmp_path / "crashed")
     assert run(TASKDECK_CRASH_AT="here", TASKDECK_CRASH_ONCE=once)[0] == -signal.SIGKILL
+    assert int(Path(once).read_text()) > 1  # who it was
     assert run(TASKDECK_CRASH_AT="here", TASKDECK_CRASH_ONCE=once) == (0, ["1", "2", "3"])
 
 
