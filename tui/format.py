@@ -22,8 +22,13 @@ GLYPHS = {
     "CANCELLED": "⊘",
     "LOST": "⁇",
     "NEEDS_REVIEW": "⚑",
+    "AVAILABLE": "○",
+    "LEASED": "◐",
+    "COOLDOWN": "◌",
+    "FAULT": "✗",
+    "DISABLED": "⊘",
 }
-"""One glyph a state, all of one cell in every terminal."""
+"""One glyph a state of a task, resource or route, all of one cell in every terminal."""
 
 COLOURS = {
     "RUNNING": "36",
@@ -34,6 +39,10 @@ COLOURS = {
     "DEAD": "31",
     "LOST": "35",
     "NEEDS_REVIEW": "1;33",
+    "AVAILABLE": "32",
+    "LEASED": "36",
+    "COOLDOWN": "33",
+    "FAULT": "31",
 }
 CUT = "»"
 

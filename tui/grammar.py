@@ -32,6 +32,8 @@ VERBS = {
     "cancel": "act:cancel",
     "retry": "act:retry",
     "discard": "act:discard",
+    "resource": "resource:resource",
+    "route": "route:route",
     "worker": "worker:workers",
     "events": "events:events",
     "audit": "events:audit",

@@ -67,7 +67,7 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     seed.close()
     found = taskdeck("status", "--json").lines[0]
     assert found["counts"]["PENDING"] == 1
-    assert set(found) == {"database", "exists", "engine", "counts", "workers", "holds", "anchor"}
+    assert set(found) == {"database", "exists", "engine", "config", "counts", "workers", "holds", "anchor"}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,14 @@ def test_help_is_written_for_every_verb(taskdeck: Calls) -> None:
     text = taskdeck("--help").out
     for verb in VERBS:
         assert f"  {verb} " in text
-        assert "--json" in taskdeck(verb, "-h").out or verb in ("worker", "audit", "config", "op")
+        assert "--json" in taskdeck(verb, "-h").out or verb in (
+            "resource",
+            "route",
+            "worker",
+            "audit",
+            "config",
+            "op",
+        )
 
 
 def test_errors_are_one_json_object_where_json_is_asked_for(taskdeck: Calls, seed: Seed) -> None:

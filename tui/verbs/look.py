@@ -123,6 +123,8 @@ def _human_task(task: views.TaskView) -> list[str]:
             ("wanted", task.wanted or ""),
             ("progress", progress(task.progress) if task.progress else ""),
             ("error", error(task.error) if task.error else ""),
+            ("needs", _needs(task)),
+            ("holds", _holds(task)),
             ("tries", tries + (f", {task.losses} lost" if task.losses else "")),
             ("priority", str(task.priority)),
             ("key", look.tidy(task.key or "")),
@@ -142,11 +144,24 @@ def _human_task(task: views.TaskView) -> list[str]:
     )
 
 
+def _needs(task: views.TaskView) -> str:
+    route = f"route {task.wants_route}" if task.wants_route else ""
+    if route and task.allow_direct:
+        route += " (or none)"
+    return ", ".join([*task.needs, *([route] if route else [])])
+
+
+def _holds(task: views.TaskView | views.AttemptView) -> str:
+    return ", ".join([*task.resources, *([f"route {task.route}"] if task.route else [])])
+
+
 def _human_attempts(task: views.TaskView) -> list[str]:
     if not isinstance(task.attempts, list) or not task.attempts:
         return []
     now = views.now()
-    headers = ("ATTEMPT", "WORKER", f"STARTED ({look.zone(now)})", "TOOK", "OUTCOME", "EXIT", "ERROR")
+    holds = any(_holds(each) for each in task.attempts)
+    headers = ("ATTEMPT", "WORKER", f"STARTED ({look.zone(now)})", "TOOK", "OUTCOME", "EXIT")
+    headers = (*headers, *(["HELD"] if holds else []), "ERROR")
     rows = [
         (
             str(each.attempt),
@@ -155,6 +170,7 @@ def _human_attempts(task: views.TaskView) -> list[str]:
             _took(each),
             each.outcome or "runs",
             "" if each.exit_code is None else str(each.exit_code),
+            *([_holds(each)] if holds else []),
             error(each.error) if each.error else "",
         )
         for each in task.attempts

@@ -1,0 +1,208 @@
+"""How routes look: the table of many, and the page of one with the sum that makes its score. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from taskdeck.engine import views
+
+from .. import format as look
+from .. import output
+from . import named
+
+SAMPLES_SHOWN = 10
+
+
+def table(found: list[views.RouteView]) -> list[str]:
+    """A line for each route."""
+    now = views.now()
+    headers = (
+        "ID",
+        "GROUP",
+        "STATE",
+        "SCORE",
+        "LATENCY",
+        "FAILS",
+        "EXIT",
+        f"NOW ({look.zone(now)})",
+        "ERROR",
+    )
+    rows = [
+        (
+            each.id,
+            each.group,
+            look.state(each.state),
+            score(each) + ("*" if each.degraded else ""),
+            milliseconds(each.latency_ms),
+            _fails(each),
+            " ".join(look.tidy(text) for text in (each.exit_ip, each.region) if text),
+            _now(each, now),
+            look.tidy(each.last_error or ""),
+        )
+        for each in found
+    ]
+    lines = look.table(headers, rows, width=output.width(), paints=named.paints())
+    degraded = any(each.degraded for each in found)
+    return (
+        [*lines, "* degraded: chosen last, kept since too many of its group are out"] if degraded else lines
+    )
+
+
+def score(found: views.RouteView) -> str:
+    """The score with one decimal; `?` without any result."""
+    return "?" if found.score is None else f"{found.score:.1f}"
+
+
+def milliseconds(ms: float | None) -> str:
+    """A latency for people."""
+    return "" if ms is None else f"{ms:.0f} ms"
+
+
+def _fails(found: views.RouteView) -> str:
+    if not found.consecutive_failures and not found.recent_timeouts:
+        return ""
+    return f"{found.consecutive_failures}" + (f"+{found.recent_timeouts}t" if found.recent_timeouts else "")
+
+
+def _now(found: views.RouteView, now: datetime) -> str:
+    shown = named.now_doing(
+        tasks=found.tasks,
+        since=None,
+        reason=found.cooldown_reason,
+        until=found.cooldown_until,
+        drain=False,
+        pending=None,
+        now=now,
+    )
+    return f"{found.busy}/{found.capacity} {shown}".strip() if found.capacity > 1 else shown
+
+
+def breakdown(parts: views.ScoreView) -> str:
+    """`100 − 5.3 − 15 − 10 = 69.7`; what lies outside 0 to 100 is told as well."""
+    off = (parts.latency, parts.failures, parts.timeouts)
+    # The sum is rounded down and its parts up, so that the line adds up as it is read.
+    terms = [_decimal(parts.base), *(_decimal(math.ceil(each * 10 - 1e-9) / 10) for each in off)]
+    text = f"{' − '.join(terms)} = {_decimal(math.floor(parts.raw * 10 + 1e-9) / 10)}"
+    return text if parts.raw == parts.value else f"{text}, counts as {_decimal(parts.value)}"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0").replace("-", "−")
+
+
+def page(found: views.RouteView) -> list[str]:
+    """Everything about one route."""
+    now = views.now()
+    lines = look.fields(
+        [
+            ("route", found.id),
+            ("url", look.tidy(found.url)),
+            ("password", found.password or ""),
+            ("group", found.group),
+            ("state", _state(found)),
+            ("usable", _usable(found)),
+            ("score", _score(found)),
+            ("latency", milliseconds(found.latency_ms)),
+            ("failures", f"{found.consecutive_failures} in a row, {found.recent_timeouts} recent timeouts"),
+            ("last check", _last_check(found)),
+            ("last error", _error(found)),
+            ("last success", look.local(found.last_ok_at)),
+            ("next check", look.local(found.next_check_at)),
+            ("exit", _exit(found)),
+            (
+                "expected",
+                ", ".join([*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]),
+            ),
+            ("held by", " ".join(f"#{task}" for task in found.tasks)),
+            ("capacity", f"{found.busy} of {found.capacity} in use" if found.capacity > 1 else ""),
+            ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
+            ("labels", named.labels(found.labels)),
+            ("removed", look.local(found.removed_at)),
+        ]
+    )
+    return [*lines, *_slots(found, now), *_targets(found), *_samples(found, now)]
+
+
+def _state(found: views.RouteView) -> str:
+    text = look.state(found.state, colour=output.coloured())
+    if found.cooldown_until:
+        text += f" ({found.cooldown_reason}, until {look.local(found.cooldown_until)})"
+    if found.cooldown_level:
+        text += f", level {found.cooldown_level}"
+    return text + (", degraded: chosen last" if found.degraded else "")
+
+
+def _usable(found: views.RouteView) -> str:
+    return f"no: {look.tidy(found.why_not)}" if isinstance(found.why_not, str) and found.why_not else "yes"
+
+
+def _score(found: views.RouteView) -> str:
+    return "unknown: no result yet (ranks as 50)" if found.breakdown is None else breakdown(found.breakdown)
+
+
+def _last_check(found: views.RouteView) -> str:
+    if not found.last_check_at:
+        return "never"
+    stages = {"tcp": found.stages.tcp, "probe": found.stages.probe, "exit": found.stages.exit}
+    shown = [f"{name} {milliseconds(ms)}" for name, ms in stages.items() if ms is not None]
+    return f"{look.local(found.last_check_at)}: {', '.join(shown) or 'no stage passed'}"
+
+
+def _error(found: views.RouteView) -> str:
+    if not found.last_error:
+        return ""
+    detail = look.tidy(found.last_error_detail or "")
+    return f"{found.last_error}: {detail}" if detail else found.last_error
+
+
+def _exit(found: views.RouteView) -> str:
+    if not found.exit_ip:
+        return ""
+    where = f"{look.tidy(found.exit_ip)} {look.tidy(found.region or 'in an unknown region')}"
+    return f"{where}, seen {look.local(found.exit_seen_at)}" if found.exit_seen_at else where
+
+
+def _slots(found: views.RouteView, now: datetime) -> list[str]:
+    if not isinstance(found.slots, list) or found.capacity == 1:
+        return []
+    rows = [
+        (str(each.slot), look.state(each.state), named.slot_now(each, now), str(each.uses))
+        for each in found.slots
+    ]
+    return [
+        "",
+        *look.table(("SLOT", "STATE", "NOW", "USES"), rows, width=output.width(), paints=named.paints()),
+    ]
+
+
+def _targets(found: views.RouteView) -> list[str]:
+    if not isinstance(found.targets, list) or not found.targets:
+        return []
+    rows = [
+        (
+            look.tidy(each.target),
+            str(each.ok),
+            str(each.fail),
+            str(each.blocked),
+            look.local(each.blocked_until),
+        )
+        for each in found.targets
+    ]
+    return ["", *look.table(("TARGET", "OK", "FAIL", "BLOCKED", "UNTIL"), rows, width=output.width())]
+
+
+def _samples(found: views.RouteView, now: datetime) -> list[str]:
+    if not isinstance(found.samples, list) or not found.samples:
+        return []
+    rows = [
+        (
+            look.local(each.at, now=now),
+            each.source,
+            "✓" if each.error_type is None else f"✗ {look.tidy(each.error_type)}",
+            milliseconds(each.ms),
+            look.tidy(each.target or ""),
+        )
+        for each in found.samples[:SAMPLES_SHOWN]
+    ]
+    return ["", *look.table(("AT", "BY", "RESULT", "TOOK", "TARGET"), rows, width=output.width())]
