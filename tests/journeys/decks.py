@@ -35,7 +35,6 @@ CONFIG = """\
 handlers = [{handlers}]
 
 [engine]
-workers = 2
 heartbeat = "200ms"
 suspect_after = "5s"
 lease = "10s"
@@ -49,15 +48,6 @@ max_delay = "1s"
 """
 
 T = TypeVar("T")
-
-
-def until(look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """Wait for `look()` to be true; returns it."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for: {what}"
-        time.sleep(0.005)
-    return found
 
 
 class Deck:
@@ -114,8 +104,9 @@ class Deck:
         """The stable JSON of one task."""
         return json.loads(self.ok("show", task_id, "--json"))
 
-    def start(self, *options: str, **env: str) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, workers: int = 1, **env: str) -> subprocess.Popen[bytes]:
         """Start `taskdeck run` in the background; its output goes to `run.log`."""
+        env["TASKDECK_ENGINE__WORKERS"] = str(workers)
         with (self.home / "run.log").open("ab") as log:
             child = subprocess.Popen(
                 [str(TASKDECK), "run", *options],
@@ -152,6 +143,14 @@ class Deck:
         )
         return (log.read_text() if log.exists() else "") + events
 
+    def until(self, look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+        """Wait for `look()` to be true; returns it."""
+        deadline = time.monotonic() + seconds
+        while not (found := look()):
+            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for: {what}\n{self.told()}"
+            time.sleep(0.01)
+        return found
+
     # ---- looking -------------------------------------------------------------------------------------------------
 
     def rows(self, sql: str, *args: object) -> list[dict[str, Any]]:
@@ -177,10 +176,7 @@ class Deck:
 
     def until_state(self, task_id: int, *states: str) -> str:
         """Wait until the task is in one of these states."""
-        try:
-            until(lambda: self.state(task_id) in states, f"#{task_id} becomes {' or '.join(states)}")
-        except AssertionError as late:
-            raise AssertionError(f"{late}; it is {self.state(task_id)}\n{self.told()}") from None
+        self.until(lambda: self.state(task_id) in states, f"#{task_id} becomes {' or '.join(states)}")
         return self.state(task_id)
 
     def events(self, task_id: int | None = None, *types: str) -> list[dict[str, Any]]:
@@ -214,7 +210,7 @@ class Deck:
 
     def until_ready(self) -> None:
         """Wait for an engine with a worker that takes tasks."""
-        until(lambda: self.engine_pid and self.ready_workers(), f"a ready worker\n{self.told()}")
+        self.until(lambda: self.engine_pid and self.ready_workers(), "a ready worker")
 
     def worker_of(self, task_id: int) -> int:
         """The pid of the worker that holds a task, 0 for none."""
@@ -227,7 +223,7 @@ class Deck:
 
     def until_command(self, task_id: int) -> int:
         """Wait for a task's command to run; returns a pid of it."""
-        return until(lambda: self.commands(task_id), f"a command of #{task_id}")[0]
+        return self.until(lambda: self.commands(task_id), f"a command of #{task_id}")[0]
 
     def processes(self) -> dict[int, str]:
         """All living processes of this deck, by pid: those with our mark and those with the database's."""
@@ -248,7 +244,7 @@ class Deck:
         for child in self.children:
             child.wait(10)
         self.children.clear()
-        until(lambda: not self.processes().keys() & set(pids), "all killed processes are gone")
+        self.until(lambda: not self.processes().keys() & set(pids), "all killed processes are gone")
         return pids
 
     def stop(self) -> None:
@@ -259,7 +255,9 @@ class Deck:
         for child in self.children:
             assert child.wait(15) in (0, 1, 4, 6, -9), f"a stop ended with {child.returncode}\n{self.told()}"
         self._end_helpers()
-        until(lambda: not self.processes(), f"nothing is left behind, but there is: {self.processes()}", 5)
+        self.until(
+            lambda: not self.processes(), f"nothing is left behind, but there is: {self.processes()}", 5
+        )
         if self.db.exists():
             problems = replay.check(self.db)
             assert not problems, "\n".join([*problems, "", self.told()])

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tests.faults import fault
-from tests.journeys.decks import TASKDECK, Deck, kill, process_state, until
+from tests.journeys.decks import TASKDECK, Deck, kill, process_state
 
 
 def lines(path: Path) -> list[list[int]]:
@@ -31,7 +31,9 @@ def test_cancel_reaches_every_kind_of_running_command(deck: Deck) -> None:
     tells = deck.add("--", "sh", "-c", "trap 'exit 143' TERM; sleep 600 & wait")
     flees = deck.add("--", "sh", "-c", "setsid sleep 600 & sleep 600")
     pids = {task_id: deck.until_command(task_id) for task_id in (meek, deaf, tells, flees)}
-    until(lambda: all(len(deck.commands(each)) >= 2 for each in (deaf, tells, flees)), "their children run")
+    deck.until(
+        lambda: all(len(deck.commands(each)) >= 2 for each in (deaf, tells, flees)), "their children run"
+    )
     deck.ok("cancel", f"{meek}-{flees}")
     for task_id, pid in pids.items():
         deck.until_state(task_id, "CANCELLED")
@@ -58,7 +60,7 @@ def test_a_running_command_is_stopped_where_it_stands_and_goes_on(deck: Deck) ->
     assert deck.rows("SELECT worker_id FROM task")[0]["worker_id"]  # it keeps what it holds
     deck.ok("resume", task_id)
     deck.until_state(task_id, "RUNNING")
-    until(lambda: process_state(pid) == "S", "it goes on")
+    deck.until(lambda: process_state(pid) == "S", "it goes on")
     (deck.home / "gate").write_text("open\n")
     deck.until_state(task_id, "SUCCESS")
     assert out.read_text() == "open\n"
@@ -83,7 +85,7 @@ def test_what_happens_to_suspended_commands_is_recorded(deck: Deck) -> None:
     deck.until_state(killed, "NEEDS_REVIEW")
     assert deck.moves(killed)[-2:] == ["RUNNING (resumed)", "NEEDS_REVIEW (retries_exhausted)"]
     kill(deck.worker_of(lost))  # its attempt ends and the task stays as the person left it
-    until(lambda: deck.attempts(lost)[0]["ended_at"], f"the lost attempt is closed\n{deck.told()}")
+    deck.until(lambda: deck.attempts(lost)[0]["ended_at"], "the lost attempt is closed")
     assert deck.state(lost) == "PAUSED"
     assert not deck.commands(lost)
     deck.ok("resume", lost)
@@ -97,13 +99,13 @@ def test_a_handler_pauses_at_a_checkpoint_and_goes_on_from_there(deck: Deck) -> 
     deck.start()
     out = deck.home / "out"
     task_id = deck.add("walk", json.dumps({"file": str(out), "to": 1000}))
-    until(lambda: len(lines(out)) > 3, "it walks")
+    deck.until(lambda: len(lines(out)) > 3, "it walks")
     deck.ok("pause", task_id)
     deck.until_state(task_id, "PAUSED")
     walked = len(lines(out))
     assert deck.rows("SELECT worker_id FROM task")[0]["worker_id"] is None  # it holds nothing
     deck.ok("resume", task_id)
-    until(lambda: len(lines(out)) > walked + 3, "it walks on")
+    deck.until(lambda: len(lines(out)) > walked + 3, "it walks on")
     deck.ok("cancel", task_id)
     deck.until_state(task_id, "CANCELLED")
     numbers = [number for number, _, _ in lines(out)]
@@ -116,7 +118,7 @@ def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
     out = deck.home / "out"
     walk = deck.add("walk", json.dumps({"file": str(out), "to": 30}))
     sleeper = deck.add("--", "sh", "-c", "trap 'exit 3' TERM; sleep 600 & wait")
-    until(lambda: len(lines(out)) > 3, "it walks")
+    deck.until(lambda: len(lines(out)) > 3, "it walks")
     deck.until_command(sleeper)
     deck.ok("stop")
     assert deck.finish(run) == 0
@@ -151,7 +153,7 @@ def test_retry_pressed_five_times_starts_it_once(deck: Deck) -> None:
     codes = [press.communicate(timeout=30) and press.returncode for press in presses]
     assert set(codes) <= {0, 4}
     assert 0 in codes
-    until(lambda: lines_of(out), "it runs")
+    deck.until(lambda: lines_of(out), "it runs")
     assert deck.state(task_id) == "RUNNING"
     assert len(deck.commands(task_id)) == 1
     deck.ok("cancel", task_id)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.faults import fault
-from tests.journeys.decks import Deck, examples, kill, until
+from tests.journeys.decks import Deck, examples, kill
 
 LAST = 20
 
@@ -34,7 +34,7 @@ class Count:
     def reach_a_random_point(self) -> int:
         """Wait until it is somewhere in the middle; returns the pid of the command."""
         goal = len(self.lines()) + self._random.randint(2, 8)
-        until(lambda: len(self.lines()) >= goal, f"{goal} numbers\n{self.deck.told()}")
+        self.deck.until(lambda: len(self.lines()) >= goal, f"{goal} numbers")
         time.sleep(self._random.uniform(0, 0.03))  # anywhere between two numbers
         return self.lines()[-1][1]
 
@@ -83,12 +83,12 @@ def _name(event: dict) -> str:
 
 def test_a_killed_engine_is_restarted_unaided_and_the_count_goes_on(deck: Deck) -> None:
     count = Count(deck)
-    run = deck.start("--until-idle")
+    run = deck.start("--until-idle", workers=2)
     command = count.reach_a_random_point()
     engine, workers = deck.engine_pid, {each["pid"] for each in deck.ready_workers()}
     kill(engine)
-    until(lambda: deck.engine_pid not in (0, engine), "another engine")
-    until(
+    deck.until(lambda: deck.engine_pid not in (0, engine), "another engine")
+    deck.until(
         lambda: not ({command} | workers) & deck.processes().keys(),
         "what the killed engine had started is gone",
     )
@@ -101,11 +101,11 @@ def test_a_killed_engine_is_restarted_unaided_and_the_count_goes_on(deck: Deck) 
 
 def test_a_killed_worker_loses_its_task_to_another_one(deck: Deck) -> None:
     count = Count(deck)
-    run = deck.start("--until-idle")
+    run = deck.start("--until-idle", workers=2)
     command = count.reach_a_random_point()
     worker = deck.worker_of(count.id)
     kill(worker)
-    until(lambda: command not in deck.processes(), "its command is gone")
+    deck.until(lambda: command not in deck.processes(), "its command is gone")
     assert deck.finish(run) == 0
     assert deck.state(count.id) == "SUCCESS"
     count.check(kills=1)
@@ -122,7 +122,9 @@ def test_after_a_power_cut_two_starts_make_one_continuation(deck: Deck) -> None:
     deck.kill_everything()
     assert deck.state(count.id) == "RUNNING"  # nobody was left to write anything else
 
-    codes = sorted(deck.finish(each) for each in [deck.start("--until-idle"), deck.start("--until-idle")])
+    codes = sorted(
+        deck.finish(each) for each in [deck.start("--until-idle", workers=2), deck.start("--until-idle")]
+    )
     assert codes == [0, 4], deck.told()
     assert deck.state(count.id) == "SUCCESS"
     count.check(kills=1)

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.faults import fault
-from tests.journeys.decks import CONFIG, Deck, examples, kill, until
+from tests.journeys.decks import CONFIG, Deck, examples, kill
 
 ROWS_BETWEEN_KILLS = 12
 CHECKPOINT_EVERY = 5  # fewer, so that each loss is behind durable progress
@@ -28,7 +28,7 @@ def test_three_engines_and_five_workers_die_and_every_row_arrives_once(deck: Dec
     deck.configure(CONFIG.format(handlers=json.dumps(str(batch / "tasks.py"))))
     ledger, port = deck.home / "ledger.jsonl", deck.home / "port"
     deck.helper(sys.executable, batch / "site.py", "--port", "0", "--ledger", ledger, "--port-file", port)
-    until(port.exists, "the site listens")
+    deck.until(port.exists, "the site listens")
     payload = {
         "file": "orders.csv",
         "url": f"http://127.0.0.1:{port.read_text()}/rows",
@@ -39,14 +39,14 @@ def test_three_engines_and_five_workers_die_and_every_row_arrives_once(deck: Dec
     # The first worker dies by a fault point, after the site has written a row and before that is recorded.
     once = deck.home / "once"
     run = deck.start(
-        "--until-idle", TASKDECK_CRASH_AT="before_operation_end:12", TASKDECK_CRASH_ONCE=str(once)
+        "--until-idle", workers=2, TASKDECK_CRASH_AT="before_operation_end:12", TASKDECK_CRASH_ONCE=str(once)
     )
-    until(once.exists, f"the fault point\n{deck.told()}")
+    deck.until(once.exists, "the fault point")
     victims: dict[str, list[int]] = {"engine": [], "worker": []}
     for what in ("worker", "engine", "worker", "engine", "worker", "engine", "worker"):
         goal = len(ledger_rows(ledger)) + ROWS_BETWEEN_KILLS
-        until(lambda goal=goal: len(ledger_rows(ledger)) >= goal, f"{goal} rows\n{deck.told()}")
-        victim = until(
+        deck.until(lambda goal=goal: len(ledger_rows(ledger)) >= goal, f"{goal} rows")
+        victim = deck.until(
             lambda what=what: deck.engine_pid if what == "engine" else deck.worker_of(task_id), what
         )
         victims[what].append(victim)

@@ -9,14 +9,14 @@ from collections import Counter
 from contextlib import closing
 
 from tests.faults import fault
-from tests.journeys.decks import Deck, kill, until
+from tests.journeys.decks import Deck, kill
 
 
 @fault("TF040")
 def test_a_command_that_kills_its_worker_needs_review_and_the_others_succeed(deck: Deck) -> None:
     poison = deck.add("--", "sh", "-c", "kill -9 $PPID; sleep 600")
     others = [deck.add("--", "sh", "-c", f"echo {number}") for number in range(5)]
-    assert deck.finish(deck.start("--until-idle")) == 6, deck.told()
+    assert deck.finish(deck.start("--until-idle", workers=2)) == 6, deck.told()
     assert deck.state(poison) == "NEEDS_REVIEW"
     assert [deck.state(each) for each in others] == ["SUCCESS"] * 5
     assert [each["outcome"] for each in deck.attempts(poison)] == ["lost"] * 3
@@ -28,11 +28,11 @@ def test_a_command_that_kills_its_worker_needs_review_and_the_others_succeed(dec
 def test_a_worker_that_falls_silent_is_suspect_then_ended_and_its_task_runs_once_more(deck: Deck) -> None:
     out = deck.home / "out"
     task_id = deck.add("walk", json.dumps({"file": str(out), "to": 40}))
-    deck.start(TASKDECK_ENGINE__SUSPECT_AFTER="500ms", TASKDECK_ENGINE__LEASE="1500ms")
-    until(out.exists, "it walks")
+    deck.start(workers=2, TASKDECK_ENGINE__SUSPECT_AFTER="500ms", TASKDECK_ENGINE__LEASE="1500ms")
+    deck.until(out.exists, "it walks")
     silent = deck.worker_of(task_id)
     kill(silent, signal.SIGSTOP)
-    until(lambda: deck.events(None, "WORKER_SUSPECT"), "it is suspect")
+    deck.until(lambda: deck.events(None, "WORKER_SUSPECT"), "it is suspect")
     assert deck.state(task_id) == "RUNNING"  # shown, not acted on
     deck.until_state(task_id, "SUCCESS")
     lost = deck.events(None, "WORKER_LOST")
@@ -51,10 +51,10 @@ def test_orphans_of_a_crash_hold_no_slots_and_are_all_recovered_at_once(deck: De
     command = ["sh", "-c", f"[ -e {gate} ] || exec sleep 600"]
     jsonl.write_text("\n".join(json.dumps({"command": command}) for _ in range(60)))
     deck.ok("add", "-f", jsonl)
-    deck.start()
-    until(
+    deck.start(workers=2)
+    deck.until(
         lambda: len(deck.rows("SELECT * FROM attempt WHERE started_at IS NOT NULL")) == 40,
-        f"40 run\n{deck.told()}",
+        "40 run",
     )
     deck.kill_everything()
     gate.touch()
@@ -83,7 +83,7 @@ def test_hundreds_of_tasks_over_four_workers_run_once_each(deck: Deck) -> None:
         "\n".join(json.dumps({"type": "note", "payload": {"file": str(out)}}) for _ in range(400))
     )
     deck.ok("add", "-f", jsonl)
-    assert deck.finish(deck.start("--until-idle", TASKDECK_ENGINE__WORKERS="4")) == 0
+    assert deck.finish(deck.start("--until-idle", workers=4)) == 0
     notes = [list(map(int, line.split())) for line in out.read_text().splitlines()]
     assert sorted(task_id for task_id, _ in notes) == list(range(1, 401))
     assert len({pid for _, pid in notes}) > 1
@@ -96,6 +96,7 @@ def test_a_result_and_its_state_are_written_together_whatever_dies_around_them(d
     once = deck.home / "once"
     run = deck.start(
         "--until-idle",
+        workers=2,
         TASKDECK_CRASH_AT="before_outcome_send,after_outcome_send",
         TASKDECK_CRASH_ONCE=str(once),
     )

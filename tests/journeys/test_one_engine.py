@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults import fault
-from tests.journeys.decks import Deck, until
+from tests.journeys.decks import Deck
 
 
 @fault("TF001")
@@ -79,4 +79,4 @@ def test_a_running_engine_takes_what_is_added(deck: Deck) -> None:
     assert unknown.returncode == 4
     assert "walk" in unknown.stderr
     assert len(deck.states()) == 1
-    until(lambda: not deck.commands(1), "the command is gone")
+    deck.until(lambda: not deck.commands(1), "the command is gone")

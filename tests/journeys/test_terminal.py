@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.journeys.decks import TASKDECK, Deck, until
+from tests.journeys.decks import TASKDECK, Deck
 
 
 class Terminal:
@@ -62,12 +62,12 @@ def test_a_dropped_line_ends_the_launcher_alone(deck: Deck, terminal: Terminal) 
     task_id = deck.add("--", "sh", "-c", f"until [ -e {deck.home}/gate ]; do sleep 0.02; done")
     deck.until_command(task_id)
     terminal.hang_up()
-    until(lambda: terminal.launcher.poll() is not None, "the launcher ends")
+    deck.until(lambda: terminal.launcher.poll() is not None, "the launcher ends")
     assert deck.engine_pid == engine
     (deck.home / "gate").touch()
     deck.until_state(task_id, "SUCCESS")
     deck.ok("stop")
-    until(lambda: not deck.processes(), "all has ended")
+    deck.until(lambda: not deck.processes(), "all has ended")
     deck.children.clear()
     assert len(deck.rows("SELECT * FROM engine")) == 1
     assert not deck.events(None, "WORKER_LOST", "ENGINE_LOST")
