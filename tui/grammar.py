@@ -39,6 +39,7 @@ VERBS = {
     "audit": "events:audit",
     "config": "settings:config",
     "op": "op:op",
+    "demo": "demo:demo",
 }
 """Each verb with the module and the function (or group of functions) behind it, in the order of the help."""
 

@@ -77,7 +77,10 @@ def _change(event: views.EventView) -> str:
 
 
 audit = typer.Typer(
-    help="Check that the audit is as it was written.", rich_markup_mode=None, no_args_is_help=True
+    add_completion=False,
+    help="Check that the audit is as it was written.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 
 

@@ -17,6 +17,7 @@ from ..commandline import CommandLine
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The operation's name, the same at every try.")]
 
 op = typer.Typer(
+    add_completion=False,
     help="Do an effect at most once from a shell script that the engine runs.",
     rich_markup_mode=None,
     no_args_is_help=True,

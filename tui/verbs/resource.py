@@ -14,7 +14,10 @@ from ..commandline import CommandLine
 from . import named
 
 resource = typer.Typer(
-    help="Look at resources, take them out of service and back.", rich_markup_mode=None, no_args_is_help=True
+    add_completion=False,
+    help="Look at resources, take them out of service and back.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 
 

@@ -16,6 +16,7 @@ from ..commandline import CommandLine
 from . import named, route_page
 
 route = typer.Typer(
+    add_completion=False,
     help="Look at routes, check them, take them out of service and back.",
     rich_markup_mode=None,
     no_args_is_help=True,

@@ -17,17 +17,7 @@ SAMPLES_SHOWN = 10
 def table(found: list[views.RouteView]) -> list[str]:
     """A line for each route."""
     now = views.now()
-    headers = (
-        "ID",
-        "GROUP",
-        "STATE",
-        "SCORE",
-        "LATENCY",
-        "FAILS",
-        "EXIT",
-        f"NOW ({look.zone(now)})",
-        "ERROR",
-    )
+    headers = ("ID", "GROUP", "STATE", "SCORE", "LATENCY", "FAILS", "EXIT", f"NOW ({look.zone(now)})")
     rows = [
         (
             each.id,
@@ -38,7 +28,6 @@ def table(found: list[views.RouteView]) -> list[str]:
             _fails(each),
             " ".join(look.tidy(text) for text in (each.exit_ip, each.region) if text),
             _now(each, now),
-            look.tidy(each.last_error or ""),
         )
         for each in found
     ]
@@ -66,16 +55,19 @@ def _fails(found: views.RouteView) -> str:
 
 
 def _now(found: views.RouteView, now: datetime) -> str:
+    """Who holds it, its last error, until when it rests."""
     shown = named.now_doing(
         tasks=found.tasks,
         since=None,
-        reason=found.cooldown_reason,
+        reason=look.tidy(found.last_error or found.cooldown_reason or ""),
         until=found.cooldown_until,
         drain=False,
         pending=None,
         now=now,
     )
-    return f"{found.busy}/{found.capacity} {shown}".strip() if found.capacity > 1 else shown
+    busy = [f"{found.busy}/{found.capacity}"] if found.capacity > 1 and found.busy else []
+    error = [look.tidy(found.last_error)] if found.last_error and not found.cooldown_until else []
+    return " ".join([*busy, *([shown] if shown else []), *error])
 
 
 def breakdown(parts: views.ScoreView) -> str:

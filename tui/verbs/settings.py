@@ -13,7 +13,12 @@ from taskdeck.engine.errors import Refused
 from .. import output
 from ..commandline import CommandLine
 
-config = typer.Typer(help="Look at the settings and check them.", rich_markup_mode=None, no_args_is_help=True)
+config = typer.Typer(
+    add_completion=False,
+    help="Look at the settings and check them.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
 
 
 @config.callback()

@@ -14,7 +14,9 @@ from ..commandline import CommandLine
 
 ENDED = 20
 
-workers = typer.Typer(help="Look at the workers.", rich_markup_mode=None, no_args_is_help=True)
+workers = typer.Typer(
+    add_completion=False, help="Look at the workers.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @workers.callback()
