@@ -36,7 +36,7 @@ class Teller:
     def __init__(self, folder: Path) -> None:
         self.scratch = Scratch(folder)
         outcomes = Outcomes(self.scratch.policies, lambda low, high: low)
-        self.recorder = Recorder(self.scratch.policies, outcomes, lease=300.0, keep_checkpoints=3)
+        self.recorder = Recorder(self.scratch.config, self.scratch.policies, outcomes)
         self.workers = [self.scratch.worker("w1", 101), self.scratch.worker("w2", 102)]
 
     def start(self, task_id: int, worker: int) -> dict[str, Any]:
