@@ -14,6 +14,9 @@ from .server import CLOCK, Ends, Reader, Writer, drip
 class HttpProxy(FakeProxy):
     """Answers 407 to a missing or wrong login, 503 where it can't reach the target."""
 
+    forwards = True
+    """Does it take plain HTTP requests, or does it only open tunnels?"""
+
     async def speak(self, first: bytes, reader: Reader, writer: Writer, fault: Fault) -> None:
         if first == TLS_HELLO:
             writer.write(answer(400, b"this is no request"))
@@ -24,6 +27,8 @@ class HttpProxy(FakeProxy):
         self.targets.append(place)
         if not self._knows(head):
             writer.write(answer(407, b"login", proxy_authenticate='Basic realm="fake"'))
+        elif method != "CONNECT" and not self.forwards:
+            writer.write(answer(501, b"tunnels only"))
         elif reply := self._own_answer(fault):
             writer.write(reply)
         elif fault is Fault.DRIP:
@@ -72,6 +77,12 @@ class HttpProxy(FakeProxy):
         else:
             target[1].write(passed.encoded())
             await self.tunnel(client, target, fault)
+
+
+class ConnectProxy(HttpProxy):
+    """Opens tunnels and nothing else: 501 to a plain request."""
+
+    forwards = False
 
 
 def _for_target(head: Head) -> Head:

@@ -32,6 +32,7 @@ class FakeServer:
         self.idle.set()
         self._tls = tls
         self._server: asyncio.Server | None = None
+        self._holder: socket.socket | None = None
         self._open: dict[asyncio.Task[None], Writer] = {}
 
     async def serve(self, reader: Reader, writer: Writer) -> None:
@@ -44,24 +45,32 @@ class FakeServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.hang_up()
+        if self._holder is not None:
+            self._holder.close()
 
     async def listen(self) -> None:
         """Take the port: any free one, and from then on the same again."""
+        if self._holder is None:
+            self._holder = _held_port()
+            self.port = self._holder.getsockname()[1]
         if self._server is None:
             self._server = await asyncio.start_server(
                 self._accept, "127.0.0.1", self.port, ssl=self._tls, reuse_address=True
             )
-            self.port = self._server.sockets[0].getsockname()[1]
 
     async def leave(self) -> None:
-        """Leave the port: who connects from now on is refused."""
+        """Leave the port: who connects from now on is refused. Nobody else gets it meanwhile."""
         if self._server is not None:
             self._server.close()
             self._server = None
+
+    async def hang_up(self) -> None:
+        """End all connections."""
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(self, reader: Reader, writer: Writer) -> None:
         self.connections += 1
@@ -73,12 +82,20 @@ class FakeServer:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self.serve(reader, writer)
         except asyncio.CancelledError:
-            writer.transport.abort()  # the block has ended; asyncio would log what is raised here
+            writer.transport.abort()  # hung up; asyncio would log what is raised here
         finally:
             writer.close()
             del self._open[task]
             if not self._open:
                 self.idle.set()
+
+
+def _held_port() -> socket.socket:
+    """A socket that has a free port and doesn't listen: beside it, a listener may come and go on the same port."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 def reset(writer: Writer) -> None:
