@@ -17,7 +17,6 @@ from .errors import NotFound
 from .rules.chain import Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
-from .rules.inventory_shaping import InventoryShaper
 from .rules.models import (
     AnchorView,
     AttemptView,
@@ -40,6 +39,7 @@ from .rules.timing import format_duration, parse_duration, parse_utc, seconds_be
 from .run import waiting
 from .run.messages import TypeInfo, from_stored
 from .run.policies import Policies
+from .run.stock import Stock
 
 __all__ = [
     "AnchorView",
@@ -79,9 +79,6 @@ __all__ = [
     "utc_text",
     "wait_until_gone",
 ]
-
-HOLDING = frozenset({TaskState.RUNNING, TaskState.PAUSED, TaskState.LOST})
-"""States in which a task may hold resources and a route."""
 
 POLL = 0.25
 """Seconds between two looks at whether the database has changed."""
@@ -136,9 +133,8 @@ class View:
         redactor = Redactor(read_secrets(config)[0], config.secrets.names)
         self.mask = redactor.text
         """Any text without secrets."""
-        self._redactor = redactor
         self._shaper = Shaper(redactor)
-        self._inventory = InventoryShaper(redactor)
+        self._stock = Stock(reader, clock, config, redactor)
 
     @property
     def now(self) -> str:
@@ -152,7 +148,7 @@ class View:
         rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
         policies = self._policies()
         situation = self._situation(rows, policies)
-        held = self._held(rows)
+        held = self._stock.held(rows)
         return [self._task(row, situation, policies, **held(row)) for row in rows]
 
     def task(self, task_id: int) -> TaskView:
@@ -163,28 +159,12 @@ class View:
         payload = self._shaper.json(rows[0]["payload"])
         policies = self._policies()
         situation = self._situation(rows, policies)
-        more = self._held(rows)(rows[0])
-        return self._task(
-            rows[0], situation, policies, payload=payload, attempts=self._attempts(task_id), **more
-        )
-
-    def _attempts(self, task_id: int) -> list[AttemptView]:
-        from .store.inventory_reading import Holding, held_by_attempts
-
-        held, nothing = held_by_attempts(self._reader, task_id), Holding([], None)
-        return [
-            self._shaper.attempt(row, **held.get(row["fence"], nothing)._asdict())
-            for row in self._reader.attempts(task_id)
+        attempts = [
+            self._shaper.attempt(row, **held)
+            for row, held in self._stock.attempts(task_id, self._reader.attempts(task_id))
         ]
-
-    def _held(self, rows: Sequence[Row]) -> Callable[[Row], dict[str, Any]]:
-        """What each of these tasks holds now; where none can hold anything nothing is read."""
-        if not any(row["state"] in HOLDING for row in rows):
-            return lambda row: {}
-        from .store.inventory_reading import held
-
-        found = held(self._reader)
-        return lambda row: found[row["id"]]._asdict() if row["id"] in found else {}
+        more = self._stock.held(rows)(rows[0])
+        return self._task(rows[0], situation, policies, payload=payload, attempts=attempts, **more)
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""
@@ -213,45 +193,15 @@ class View:
 
     def resources(self, name: str | None = None) -> list[ResourceView]:
         """All resources by pool, a row each or one for each slot; with `name` those of one. Raises `NotFound`."""
-        from .store import inventory_reading
-
-        found = [self._inventory.resource(row) for row in inventory_reading.resources(self._reader)]
-        if name is None:
-            return found
-        if not (chosen := [each for each in found if name in (each.id, each.resource)]):
-            raise NotFound(f"there is no resource {name!r}", remedy="see: taskdeck resource list")
-        return chosen
+        return self._stock.resources(name)
 
     def routes(self) -> list[RouteView]:
         """All routes by group, as they stand at this moment."""
-        from .store import inventory_reading
-
-        return [
-            self._inventory.route(each) for each in inventory_reading.routes(self._reader, self._moment())
-        ]
+        return self._stock.routes()
 
     def route(self, route_id: str, samples: int = 50) -> RouteView:
         """One route with its slots, last samples and targets, and why it can't be chosen now. Raises `NotFound`."""
-        from .store import inventory_reading as reading
-
-        moment = self._moment()
-        found = reading.routes(self._reader, moment, route_id)
-        if not found:
-            raise NotFound(f"there is no route {route_id!r}", remedy="see: taskdeck route list")
-        shaper = self._inventory
-        return shaper.route(
-            found[0],
-            slots=[shaper.slot(row) for row in found[0].slots],
-            samples=[shaper.sample(row) for row in reading.samples(self._reader, route_id, samples)],
-            targets=[shaper.target(row) for row in reading.targets(self._reader, route_id)],
-            why_not=reading.why_not_chosen(self._reader, moment, route_id),
-        )
-
-    def _moment(self) -> Any:
-        from .edge.identity import boot_id
-        from .store.inventory_reading import Moment
-
-        return Moment(self._clock, boot_id(), self.config.routing, self._redactor)
+        return self._stock.route(route_id, samples)
 
     def events(self, wanted: EventFilter, *, after: int = 0, limit: int = 100) -> list[EventView]:
         """The newest matching events with ids over `after`, oldest first."""

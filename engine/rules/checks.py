@@ -14,12 +14,11 @@ from typing import Any, get_type_hints
 
 from msgspec import Struct
 
-from .needs import NAME, needs_text, parse_needs
-from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
+from .needs import NAME
 from .timing import format_duration, parse_duration
 
 TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
-_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:[/~].*", re.ASCII)
+REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:[/~].*", re.ASCII)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -198,7 +197,7 @@ class Texts(Check):
 
     def from_text(self, text: str) -> Any:
         if text.lstrip().startswith("["):
-            return _toml_value(text)
+            return toml_value(text)
         return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -232,129 +231,6 @@ class Handlers(Texts):
         return item
 
 
-class Urls(Texts):
-    """Addresses of web pages. One with a login is refused and not repeated."""
-
-    example = '["https://judge.example.net/nonce"]'
-
-    def read_one(self, item: Any) -> str:
-        if not isinstance(item, str) or not re.fullmatch(r"https?://[^\s/?#@]+([/?#][^\s@]*)?", item):
-            raise Wrong("expected URLs with http or https and no login", f"write {self.example}")
-        return item
-
-    def quote(self, value: Any) -> str:
-        return "no list"
-
-
-class Needs(Texts):
-    """What a task needs, as words: `pool` or `pool:count`."""
-
-    example = '["browser:2"]'
-
-    def read(self, raw: Any) -> tuple[str, ...]:
-        if not isinstance(raw, list):
-            raise Wrong(f"expected a list of needs, got {shown(raw)}", f"write {self.example}")
-        try:
-            return tuple(needs_text(parse_needs(raw)))
-        except ValueError as error:
-            raise Wrong(str(error), f"write for example {self.example}") from None
-
-
-class Statuses(Check):
-    """HTTP statuses."""
-
-    def read(self, raw: Any) -> tuple[int, ...]:
-        if not isinstance(raw, list) or not all(type(each) is int and 100 <= each <= 599 for each in raw):
-            raise Wrong(
-                "expected a list of HTTP statuses 100..599"
-                + ("" if isinstance(raw, list) else f", got {shown(raw)}"),
-                "write [403, 429]",
-            )
-        return tuple(raw)
-
-    def from_text(self, text: str) -> Any:
-        return _toml_value(text if text.lstrip().startswith("[") else f"[{text}]")
-
-
-class Labels(Check):
-    """A table of texts."""
-
-    def read(self, raw: Any) -> dict[str, str]:
-        if not isinstance(raw, dict):
-            raise Wrong(f"expected a table of labels, got {shown(raw)}", 'write { city = "Berlin" }')
-        for name, value in raw.items():
-            if not NAME.fullmatch(name):
-                raise Wrong(f"{shown(name)} can't be the name of a label", "use 1 to 64 of A-Z a-z 0-9 _ . -")
-            if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
-                raise Wrong(
-                    f'label "{name}": expected a text of at most 200 characters, got {shown(value)}',
-                    f'write {{ {name} = "…" }}',
-                )
-        return dict(raw)
-
-
-class Network(Check):
-    """An IP address, or a network as in 203.0.113.0/24."""
-
-    def read(self, raw: Any) -> str:
-        from ipaddress import ip_address, ip_network  # costs milliseconds and is rarely needed
-
-        try:
-            if isinstance(raw, str) and "%" not in raw:
-                return str(ip_network(raw) if "/" in raw else ip_address(raw))
-        except ValueError:
-            pass
-        raise Wrong(
-            f"expected an IP address or a network, got {shown(raw)}",
-            f'write for example "{_network_of(raw) or "203.0.113.7"}"',
-        )
-
-
-def _network_of(raw: Any) -> str:
-    """The network that an address with a prefix length lies in, where that was the mistake."""
-    from ipaddress import ip_network
-
-    try:
-        return str(ip_network(raw, strict=False)) if isinstance(raw, str) else ""
-    except ValueError:
-        return ""
-
-
-class Reference(Check):
-    """One secret by reference. A literal is refused and never repeated."""
-
-    def read(self, raw: Any) -> str:
-        if not isinstance(raw, str) or not _REFERENCE.fullmatch(raw):
-            raise Wrong(
-                "expected a reference to the password, not the password itself",
-                'write "env:NAME" or "file:/path", and put it there',
-            )
-        return raw
-
-
-class RouteAddress(Check):
-    """The URL of a route. No part of a wrong one is repeated: it may hold a password in any place."""
-
-    def read(self, raw: Any) -> RouteUrl:
-        if not isinstance(raw, str):
-            raise Wrong(f"expected a url, got {type_shown(raw)}", 'write "http://user@host:port"')
-        try:
-            url = parse_route_url(raw)
-        except BadRouteUrl as bad:
-            raise Wrong(f"{bad.code}: {bad.what}", bad.remedy) from None
-        if url.password is not None:
-            raise Wrong(
-                "a password stands in the url",
-                'leave it out there and write password = "env:NAME" or "file:/path"',
-            )
-        return url
-
-
-def type_shown(raw: Any) -> str:
-    """What kind of value it is, without the value."""
-    return {bool: "true or false", dict: "a table", list: "a list"}.get(type(raw), "a number")
-
-
 @cache
 def checks_of(table: type[Struct]) -> dict[str, Check]:
     """The checks of a table's own keys; tables in it have none."""
@@ -373,7 +249,7 @@ class References(Texts):
     example = '["env:API_TOKEN", "file:/run/secrets/token"]'
 
     def read_one(self, item: Any) -> str:
-        if not isinstance(item, str) or not _REFERENCE.fullmatch(item):
+        if not isinstance(item, str) or not REFERENCE.fullmatch(item):
             raise Wrong("expected references to secrets, one of them is a literal", f"write {self.example}")
         return item
 
@@ -392,7 +268,7 @@ class ExitCodes(Check):
         return {self._code(code): self._class(code, word) for code, word in raw.items()}
 
     def from_text(self, text: str) -> Any:
-        return _toml_value(text)
+        return toml_value(text)
 
     def _code(self, code: str) -> int:
         if not re.fullmatch(r"0|[1-9][0-9]{0,2}", code) or int(code) > 255:
@@ -409,7 +285,7 @@ class ExitCodes(Check):
         return word
 
 
-def _toml_value(text: str) -> Any:
+def toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):

@@ -10,18 +10,8 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
-from .checks import (
-    Duration,
-    Labels,
-    Name,
-    Network,
-    Reference,
-    RouteAddress,
-    Texts,
-    Whole,
-    Wrong,
-    checks_of,
-)
+from .checks import Duration, Name, Texts, Whole, Wrong, checks_of
+from .inventory_checks import Labels, Network, Reference, RouteAddress
 from .route_urls import RouteUrl, login_fault, shown_url
 
 

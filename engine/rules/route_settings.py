@@ -9,7 +9,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from .checks import Duration, Number, Statuses, Text, Urls, Whole
+from .checks import Duration, Number, Text, Whole
+from .inventory_checks import Statuses, Urls
 
 
 class ScoreSettings(Struct, frozen=True):

@@ -17,7 +17,6 @@ from .checks import (
     Flag,
     Handlers,
     Name,
-    Needs,
     PathText,
     References,
     Texts,
@@ -28,6 +27,7 @@ from .checks import (
     nearest,
 )
 from .declarations import LISTS
+from .inventory_checks import Needs
 from .route_settings import BlockedSettings, CooldownSettings, RouteSettings, ScoreSettings
 
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")

@@ -25,7 +25,7 @@ from .transaction import Redacts, Transaction
 
 _RESOURCES = (
     "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, s.* FROM resource_slot s"
-    " JOIN resource p USING (resource_id) WHERE (p.removed_at IS NULL OR s.task_id IS NOT NULL) {more}"
+    " JOIN resource p USING (resource_id) WHERE (p.removed_at IS NULL OR s.task_id IS NOT NULL)"
     " ORDER BY p.pool, p.resource_id, s.number"
 )
 _ROUTES = (
@@ -62,11 +62,9 @@ def rooms(reader: Reader) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
     return reader.ask(slots.rooms)
 
 
-def resources(reader: Reader, name: str | None = None) -> list[Row]:
-    """The slots of all resources, or of the one of this name, with the columns of their resource."""
-    if name is None:
-        return _rows(reader, _RESOURCES.format(more=""))
-    return _rows(reader, _RESOURCES.format(more="AND p.resource_id = ?"), name)
+def resources(reader: Reader) -> list[Row]:
+    """The slots of all resources with the columns of their resource."""
+    return _rows(reader, _RESOURCES)
 
 
 def routes(reader: Reader, moment: Moment, name: str | None = None) -> list[RouteFacts]:

@@ -57,7 +57,7 @@ def now_doing(
         shown = " ".join(f"#{task}" for task in tasks[:3]) + (" …" if len(tasks) > 3 else "")
         parts.append(f"{shown} since {look.local(since, now=now)}" if since else shown)
     if until:
-        parts.append(f"{reason or ''} until {look.local(until, now=now)}".strip())
+        parts.append(f"until {look.local(until, now=now)} {reason or ''}".strip())
     if pending:
         parts.append(f"then {pending.lower()}")
     elif drain:
