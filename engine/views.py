@@ -15,7 +15,7 @@ from .clock import Clock, SystemClock
 from .config import Config, read_secrets
 from .errors import NotFound
 from .rules.chain import Head, first_break
-from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events
+from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
     AnchorView,
@@ -76,6 +76,7 @@ __all__ = [
     "parse_events",
     "parse_utc",
     "seconds_between",
+    "state_named",
     "utc_text",
     "wait_until_gone",
 ]

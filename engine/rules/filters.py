@@ -1,7 +1,8 @@
 """The filter language of screens and verbs, and lists of task ids: text in, frozen values out.
 
-`state:failed type:fetch,shell age>2h tag:nightly key:"a b" "some text" 3-7`: values of one term (comma or repeated) are
-alternatives, different terms must all hold. Pure: which rows match is asked by `store.reading`.
+`state:failed type:fetch,shell older:2h tag:nightly key:"a b" "some text" 3-7`: values of one term (comma or repeated) are
+alternatives, different terms must all hold. `age>2h` says the same as `older:2h`, but a shell must be kept from reading
+its `>`. Pure: which rows match is asked by `store.reading`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Range = tuple[int, int]
 
 LARGEST_ID = 2**63 - 1
 LEVELS = ("debug", "info", "warning", "error")
+AGES = {"older": "older", "newer": "younger", "age": ""}
+"""Terms of an age and the field that each fills; `age` needs a comparison and fills either."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,13 +127,35 @@ def _read(words: Iterable[Word], terms: Mapping[str, Term], *, bare: str) -> dic
         elif not quoted and is_ids(word):
             _extend(fields, bare, [_range(part, "id") for part in word.strip(",").split(",")])
         elif word:
+            if not quoted:
+                _refuse_half_a_term(word.lower(), terms)
             _extend(fields, "text", [word])
     return fields
 
 
+def _refuse_half_a_term(word: str, terms: Mapping[str, Term]) -> None:
+    """A term's name alone is what a shell leaves of `age>2h` (the rest names a file), or a term not finished."""
+    if word in terms or word in AGES:
+        example = f"{word}:VALUE" if word in terms else "older:2h, newer:10m, or 'age>2h' in quotes"
+        raise UsageError(
+            f"`{word}` alone is half a filter",
+            "an unquoted > or < is the shell's own" if word == "age" else "",
+            f"write {example}; as plain text: '\"{word}\"'",
+        )
+
+
+def state_named(word: str) -> str | None:
+    """`state:failed` for a plain word such as `failed`, which is searched as text but may have been meant as a state."""
+    name = word.upper().replace("-", "_")
+    return f"state:{name.lower()}" if name in TaskState.__members__ else None
+
+
 def _add(fields: dict[str, Any], terms: Mapping[str, Term], name: str, sign: str, value: str) -> None:
     if name == "age":
-        fields["older" if sign[0] == ">" else "younger"] = _age(sign, value)
+        fields["older" if sign[0] == ">" else "younger"] = _age(f"age{sign}", sign != ":", value)
+        return
+    if name in AGES:
+        fields[AGES[name]] = _age(f"{name}{sign}", sign == ":", value)
         return
     if name not in terms:
         raise _unknown_term(name, terms)
@@ -148,22 +173,21 @@ def _extend(fields: dict[str, Any], field: str, values: list[Any]) -> None:
     fields[field] = fields.get(field, ()) + tuple(values)
 
 
-def _age(sign: str, value: str) -> float:
-    if sign == ":":
-        raise UsageError("`age` needs a comparison", remedy="write age>2h or age<10m")
+def _age(term: str, sound: bool, value: str) -> float:
+    remedy = "write older:2h or newer:10m"
+    if not sound:
+        raise UsageError(f"`{term}` can't be read", "an age is older or newer than a duration", remedy)
     try:
         return parse_duration(value)
     except ValueError as error:
-        raise UsageError(
-            f"`age{sign}{value}` is no duration", str(error), "write age>2h or age<10m"
-        ) from None
+        raise UsageError(f"`{term}{value}` names no duration", str(error), remedy) from None
 
 
 def _unknown_term(name: str, terms: Iterable[str]) -> UsageError:
-    known = [*terms, "age"]
+    known = [*terms, "older", "newer"]
     return UsageError(
         f"`{name}` is no filter term",
-        f"{_nearest(name, known)}known: {', '.join(f'{term}:' for term in terms)}, age>, age<",
+        f"{_nearest(name, known)}known: {', '.join(f'{term}:' for term in known)}",
         "put plain text in double quotes, inside the shell's: '\"a:b\"'",
     )
 

@@ -15,6 +15,7 @@ from taskdeck.engine.rules.filters import (
     parse,
     parse_arguments,
     parse_events,
+    state_named,
 )
 from taskdeck.engine.rules.tasks import TaskState
 from tests.faults import fault
@@ -91,7 +92,7 @@ def test_an_unknown_term_names_itself_the_nearest_and_the_known_ones() -> None:
     assert "`stat`" in caught.value.what
     assert "did you mean state?" in caught.value.why
     assert all(f"{name}:" in caught.value.why for name in ("state", "type", "tag", "key"))
-    assert "age>" in caught.value.why
+    assert "older:" in caught.value.why
 
 
 def test_an_unknown_state_names_the_nearest_and_the_known_ones() -> None:
@@ -102,12 +103,44 @@ def test_an_unknown_state_names_the_nearest_and_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["age:2h", "age>soon", "age>", "state:", "state>failed", "worker:x", "age>99999w"]
+    "text",
+    [
+        "age:2h",
+        "older>2h",
+        "newer:",
+        "older:soon",
+        "age>soon",
+        "age>",
+        "state:",
+        "state>failed",
+        "worker:x",
+        "age>99999w",
+    ],
 )
 def test_a_malformed_term_is_refused_with_a_remedy_or_the_reason(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text)
     assert caught.value.remedy or caught.value.why
+
+
+def test_ages_can_be_written_without_a_sign_that_the_shell_reads() -> None:
+    assert parse("older:2h newer:3d") == parse("age>2h age<3d") == Filter(older=7200.0, younger=259200.0)
+    assert parse_events(["newer:1h"]).younger == 3600.0
+
+
+@pytest.mark.parametrize("word", ["age", "AGE", "older", "state", "type", "key"])
+def test_a_terms_name_alone_is_refused_and_may_be_quoted(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_arguments(["state:failed", word])
+    assert word.lower() in caught.value.what
+    assert ":" in caught.value.remedy
+    assert parse_arguments([f'"{word}"']).text == (word,)
+
+
+def test_a_plain_word_that_names_a_state_is_known() -> None:
+    assert state_named("Failed") == "state:failed"
+    assert state_named("needs-review") == "state:needs_review"
+    assert state_named("fail") is None
 
 
 def test_quoted_text_is_never_read_as_a_term() -> None:
