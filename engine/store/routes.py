@@ -392,6 +392,9 @@ def _save(
             columns[name] = details.get(name)
         if details.get("exit_ip"):
             columns |= {"exit_ip": details["exit_ip"], "exit_region": details.get("exit_region")}
+        if sample.error is not None and sample.stages == 2:
+            columns["exit_seen_at"] = None  # what is wrong there is looked at again, until it is right
+        elif details.get("exit_ip"):
             columns |= {"exit_seen_at": tx.now, "checks": 0}
     names = ", ".join(f"{name} = ?" for name in columns)
     more = ", checks = checks + 1" if probe and "checks" not in columns else ""

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from taskdeck.engine.rules.declarations import RouteDeclaration
+from taskdeck.engine.rules.route_errors import ErrorType
+from taskdeck.engine.rules.route_health import Sample
+from taskdeck.engine.store import routes
+from tests.scratch import Scratch
+
+
+def probed(scratch: Scratch, error: ErrorType | None, stages: int, **details: str) -> None:
+    scratch.do(routes.claim_probe, "eu-1", "token", 20.0)
+    scratch.do(
+        routes.record,
+        "eu-1",
+        Sample(scratch.clock.boot(), error, None if error else 20.0, stages),
+        source="probe",
+        settings=scratch.config.routing,
+        uniform=lambda low, high: (low + high) / 2,
+        token="token",
+        details=details,
+    )
+
+
+def asks_for_the_address(scratch: Scratch) -> bool:
+    return scratch.do(routes.needs_exit_stage, "eu-1", scratch.config.routing)
+
+
+def test_a_wrong_address_is_looked_for_again_with_each_check_until_it_is_right(scratch: Scratch) -> None:
+    scratch.declare(RouteDeclaration("eu-1", "http", "127.0.0.1", 3128, expected_ip="127.0.0.2"))
+    assert asks_for_the_address(scratch)
+    for _ in range(2):
+        probed(scratch, ErrorType.EXIT_IP_MISMATCH, 2, exit_ip="127.0.0.9")
+        assert asks_for_the_address(scratch)
+        assert scratch.query("SELECT exit_ip FROM route_health") == [("127.0.0.9",)]
+    probed(scratch, None, 3, exit_ip="127.0.0.2")
+    assert not asks_for_the_address(scratch)
+    probed(scratch, ErrorType.TUNNEL_TIMEOUT, 1)
+    assert not asks_for_the_address(scratch)
