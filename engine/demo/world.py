@@ -6,8 +6,8 @@
     proxies: id, scheme, host, port, username, password_file, group, exit_ip, leaves_from, nature
 
 `exit_ip` is the address that a proxy is sold with (a route's `expected_ip`), `leaves_from` the true one. A world that is
-started again in the same folder keeps passwords and ledger. It ends on SIGTERM or SIGINT, and when the pipe closes whose
-reading end is the descriptor in TASKDECK_DEMO_FD. Must not know of the engine.
+started again in the same folder keeps passwords and ledger; its pid and ports are new. It ends on SIGTERM or SIGINT, and when
+the pipe closes whose reading end is the descriptor in TASKDECK_DEMO_FD. Must not know of the engine.
 """
 
 from __future__ import annotations
