@@ -15,6 +15,7 @@ from ..rules.tasks import (
     DEAD,
     FINISHED,
     LOST,
+    NEEDS_REVIEW,
     PAUSED,
     PENDING,
     RETRYING,
@@ -108,6 +109,8 @@ def discard(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     """Give up a task that waits for review."""
     if task["state"] is DEAD:
         return "is discarded already"
+    if task["state"] is not NEEDS_REVIEW:
+        raise _not_now(task, "discarded")
     tasks.transition(tx, task, DEAD, "user_discard", actor=actor)
     return "discarded"
 
@@ -155,14 +158,43 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             f"#{task['id']} succeeded and is never run a second time",
             remedy=f"make a new task of it: taskdeck retry --again {task['id']}",
         )
-    names = ("type", "payload", "priority", "tags", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+    names = (
+        "type",
+        "payload",
+        "priority",
+        "tags",
+        "timeout",
+        "max_retry",
+        "on_lost",
+        "needs",
+        "route",
+        "allow_direct",
+    )
     new_id, _ = tasks.create(
         tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor
     )
     return f"runs again as #{new_id}"
 
 
+_STANDS = {
+    RUNNING: ("it has not ended", "end it first: taskdeck cancel {id}"),
+    PENDING: ("it has not run yet", "take it out: taskdeck cancel {id}"),
+    RETRYING: ("it is tried again by itself", "take it out: taskdeck cancel {id}"),
+    PAUSED: (
+        "it is held back, not ended",
+        "let it go on: taskdeck resume {id}; or end it: taskdeck cancel {id}",
+    ),
+    LOST: ("its worker was lost; it is taken over soon", "see: taskdeck why {id}"),
+    NEEDS_REVIEW: (
+        "a person decides: run it again or give it up",
+        "taskdeck retry {id}, or taskdeck discard {id}",
+    ),
+    SUCCESS: ("it has ended", "run it once more as a new task: taskdeck retry --again {id}"),
+}
+"""Why a task in this state is not for such an act, and what is."""
+
+
 def _not_now(task: Row, done: str) -> Refused:
-    return Refused(
-        f"#{task['id']} is {task['state']} and can't be {done}", remedy=f"see: taskdeck show {task['id']}"
-    )
+    state = str(task["state"]).lower().replace("_", " ")
+    why, remedy = _STANDS.get(task["state"], ("it has ended", "run it again: taskdeck retry {id}"))
+    return Refused(f"#{task['id']} is {state} and can't be {done}", why, remedy.format(id=task["id"]))

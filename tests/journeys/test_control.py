@@ -171,7 +171,7 @@ def test_cancel_at_the_moment_of_completion_releases_a_slot_once(deck: Deck) -> 
     deck.ok("add", "-f", jsonl)
     run = deck.start("--until-idle", TASKDECK_SHELL__CONCURRENCY="2")
     while run.poll() is None:
-        deck.cli("cancel", "state:running")
+        deck.cli("cancel", "--yes", "state:running")
     assert run.returncode in (0, 1)
     assert set(deck.states()) <= {"SUCCESS", "CANCELLED"}
     moments = [(each["dispatched_at"], 1) for each in deck.rows("SELECT * FROM attempt")]

@@ -36,7 +36,7 @@ def test_pause_resume_and_retry_go_there_and_back(five: Calls) -> None:
 
 def test_a_filter_means_the_tasks_that_it_can_be_done_to(five: Calls) -> None:
     five("cancel", "1")
-    found = five("cancel", "type:shell", "--json").lines
+    found = five("cancel", "type:shell", "--json", "--yes").lines
     assert [each["id"] for each in found] == [2, 3, 4, 5]
     assert all(each["ok"] for each in found)
     assert "no task matches" in five("cancel", "type:shell", code=3).err
@@ -63,6 +63,61 @@ def test_all_asks_first_on_a_terminal_and_refuses_without_one(five: Calls) -> No
     assert set(states(five).values()) == {"PENDING"}
     assert "cancel 5 tasks?" in five.on_terminal("cancel", "--all", answer="y\n").out
     assert set(states(five).values()) == {"CANCELLED"}
+
+
+def test_what_a_filter_selects_is_shown_and_asked_about_ids_never_are(five: Calls) -> None:
+    refused = five("cancel", "type:shell", code=2).err
+    assert "5 tasks" in refused
+    assert "#1, #2, #3, #4, #5" in refused
+    assert "--yes" in refused
+    asked = five.on_terminal("cancel", "type:shell", answer="n\n", NO_COLOR="1").out
+    assert "#1  ◦ pending  shell  true" in asked
+    assert "cancel 5 tasks?" in asked
+    assert set(states(five).values()) == {"PENDING"}
+    five("cancel", "1-4")
+    assert "1 task" in five("cancel", "true", code=2).err, "a text may be found where nobody thought of it"
+    five("cancel", "state:pending")
+    assert set(states(five).values()) == {"CANCELLED"}
+
+
+def test_many_tasks_are_named_by_the_first_ten(taskdeck: Calls, seed: Seed) -> None:
+    for _ in range(13):
+        seed.task()
+    asked = taskdeck.on_terminal("cancel", "--all", answer="n\n", NO_COLOR="1").out
+    assert "#10" in asked
+    assert "#11" not in asked
+    assert "and 3 more" in asked
+    assert "cancel 13 tasks?" in asked
+
+
+def test_half_a_filter_cancels_nothing(five: Calls) -> None:
+    assert "older:2h" in five("cancel", "age", "--yes", code=2).err
+    assert set(states(five).values()) == {"PENDING"}
+
+
+def test_a_word_that_names_a_state_gets_a_hint(five: Calls) -> None:
+    assert "state:failed" in five("list", "failed").err
+    assert "state:failed" in five("cancel", "failed", code=3).err
+
+
+def test_missing_ids_are_told_in_one_line(five: Calls) -> None:
+    ended = five("cancel", "7", "8-20", "2", "30", code=3)
+    assert "there is no task #7-#20, #30" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_wish_without_an_engine_says_when_it_takes_effect(taskdeck: Calls, seed: Seed) -> None:
+    running = str(seed.running(seed.worker()))
+    assert "takes effect when one starts (taskdeck run)" in taskdeck("pause", running).err
+    failed = str(seed.task(state="FAILED", reason="fatal_error"))
+    assert "nothing starts until one does (taskdeck run)" in taskdeck("retry", failed).err
+
+
+def test_a_refusal_says_in_plain_words_why_and_what_can_be_done(taskdeck: Calls, seed: Seed) -> None:
+    running, done = str(seed.running(seed.worker())), str(seed.task(state="SUCCESS", reason="done"))
+    assert f"taskdeck cancel {running}" in taskdeck("discard", running, code=4).err
+    assert f"#{running} is running and can't be retried" in taskdeck("retry", running, code=4).err
+    assert f"taskdeck retry --again {done}" in taskdeck("cancel", done, code=4).err
 
 
 def test_all_with_yes_acts_and_excludes_a_choice(five: Calls) -> None:

@@ -18,11 +18,13 @@ from . import targets
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[ID|FILTER]...", help=targets.EXAMPLES)]
 All = Annotated[bool, typer.Option("--all", help="All tasks that this can be done to; asks first.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask (a filter and --all ask).")]
 Queue = Annotated[
     bool, typer.Option("--queue", help="The whole queue: nothing more is started, or it goes on.")
 ]
 OfType = Annotated[str | None, typer.Option("--type", metavar="NAME", help="All starts of one type.")]
+
+MOST_SHOWN = 10
 
 FITTING = {
     "pause": ("PENDING", "RETRYING", "RUNNING"),
@@ -90,31 +92,77 @@ def _act(
         raise UsageError(
             "--all and a choice of tasks exclude each other", remedy=f"see: taskdeck {verb} --help"
         )
-    found = _chosen(line, verb, words or (), everything)
-    if everything and not yes:
-        _ask(verb, len(found))
+    found = _chosen(line, verb, words or (), everything, yes)
     from taskdeck.engine import commands
 
     results = commands.call(line.config, verb, line.actor, ids=found, **more)
-    return _report(line, verb, results)
+    code = _report(line, verb, results)
+    if not line.json:
+        _tell_without_engine(line, verb, results)
+    return code
 
 
-def _chosen(line: CommandLine, verb: str, words: Sequence[str], everything: bool) -> list[int]:
+def _chosen(line: CommandLine, verb: str, words: Sequence[str], everything: bool, yes: bool) -> list[int]:
+    """The ids that are meant. What was not named one by one is shown, and asked about."""
     with views.open_view(line.config) as view:
-        if not everything:
-            return targets.many(view, words, states=FITTING[verb])
-        found = view.task_ids(views.Filter(states=FITTING[verb]))
-    if not found:
-        raise NotFound(f"there is no task to {verb}", remedy="see: taskdeck list")
+        if everything:
+            found = view.task_ids(views.Filter(states=FITTING[verb]))
+        else:
+            found = targets.many(view, words, states=FITTING[verb])
+        if not found:
+            raise NotFound(f"there is no task to {verb}", remedy="see: taskdeck list")
+        if not yes and (everything or _is_guess(words, len(found))):
+            _ask(view, verb, found)
     return found
 
 
-def _ask(verb: str, count: int) -> None:
+def _is_guess(words: Sequence[str], count: int) -> bool:
+    """A filter may match more than was thought of: several tasks, or one that a text was found in."""
+    if targets.are_named(words):
+        return False
+    return count > 1 or bool(views.parse_arguments(words).text)
+
+
+def _ask(view: views.View, verb: str, found: Sequence[int]) -> None:
+    tasks = "1 task" if len(found) == 1 else f"{len(found)} tasks"
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(f"{verb} --all asks first, and there is no terminal to ask on", remedy="add --yes")
-    tasks = "1 task" if count == 1 else f"{count} tasks"
+        shown = ", ".join(f"#{task_id}" for task_id in found[:MOST_SHOWN]) + _more(found, " and {} more")
+        raise UsageError(
+            f"{verb} would change {tasks}",
+            f"{shown}; this asks first, and there is no terminal to ask on",
+            "name them by id, or add --yes",
+        )
+    for text in _shown(view, found):
+        typer.echo(text, err=True)
     if not typer.confirm(f"{verb} {tasks}?", err=True):
         raise typer.Abort
+
+
+def _shown(view: views.View, found: Sequence[int]) -> list[str]:
+    first = view.tasks(views.Filter(ids=tuple((task_id, task_id) for task_id in found[:MOST_SHOWN])))
+    rows = [
+        (f"  #{task.id}", look.state(task.state), look.tidy(task.type), look.tidy(task.summary))
+        for task in reversed(first)
+    ]
+    _, *lines = look.table(("", "", "", ""), rows, width=output.width())
+    return [*lines, *([_more(found, "  … and {} more")] if len(found) > MOST_SHOWN else [])]
+
+
+def _more(found: Sequence[int], words: str) -> str:
+    return words.format(len(found) - MOST_SHOWN) if len(found) > MOST_SHOWN else ""
+
+
+def _tell_without_engine(line: CommandLine, verb: str, results: Sequence[dict[str, Any]]) -> None:
+    """What was asked of a task that nobody runs, or lets one start that nobody starts, needs an engine."""
+    done = [each for each in results if each["ok"]]
+    asked = any("asked to" in (each.get("message") or "") for each in done)
+    if not (asked or (done and verb in ("resume", "retry"))) or views.holder(line.config).running:
+        return
+    output.flush()
+    if asked:
+        output.note("no engine runs: this takes effect when one starts (taskdeck run)")
+    else:
+        output.note("no engine runs: nothing starts until one does (taskdeck run)")
 
 
 def _report(line: CommandLine, verb: str, results: Sequence[dict[str, Any]]) -> int:

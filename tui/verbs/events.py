@@ -17,7 +17,7 @@ LEVELS = {"warning": "33", "error": "31"}
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILTER]...", help='type:TASK_STATE level:error task:42 actor:x age<1h "text"'),
+    typer.Argument(metavar="[FILTER]...", help='type:TASK_STATE level:error task:42 actor:x newer:1h "text"'),
 ]
 OfTask = Annotated[str | None, typer.Option("--task", help="Only events of these ids.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]

@@ -15,7 +15,7 @@ from . import targets
 
 Filters = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x age>2h "text"'),
+    typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x older:2h newer:10m "text"'),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
@@ -26,6 +26,7 @@ def list_tasks(ctx: typer.Context, filters: Filters = None, limit: Limit = 100) 
     """List the newest tasks that match."""
     line: CommandLine = ctx.obj
     wanted = views.parse_arguments(filters or [])
+    targets.hint_at_states(filters or [])
     with views.open_view(line.config) as view:
         if line.json:
             _json_lines(view, wanted, limit)

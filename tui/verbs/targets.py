@@ -9,7 +9,10 @@ import msgspec
 from taskdeck.engine import views
 from taskdeck.engine.errors import NotFound, UsageError
 
+from .. import output
+
 EXAMPLES = "write ids (42, #42, 3-7, 1,2) or a filter (state:failed type:fetch)"
+MOST_NAMED = 5
 
 
 def are_ids(words: Sequence[str]) -> bool:
@@ -40,22 +43,45 @@ def many(view: views.View, words: Sequence[str], *, states: Sequence[str] = ()) 
     wanted = views.parse_arguments(words)
     if states and not wanted.states:
         wanted = msgspec.structs.replace(wanted, states=tuple(states))
+    hint_at_states(words)
     found = view.task_ids(wanted)
     if not found:
         raise NotFound("no task matches", remedy="see: taskdeck list")
     return found
 
 
+def are_named(words: Sequence[str]) -> bool:
+    """Is each of these words an id, a range or a whole key, so that no other task can be meant?"""
+    return all(views.is_ids(word) or word.startswith("key:") for word in words)
+
+
+def hint_at_states(words: Sequence[str]) -> None:
+    """`failed` is searched as text: say so to those who meant a state."""
+    meant = [(word, found) for word in words if (found := views.state_named(word))]
+    for word, found in meant:
+        output.note(f"`{word}` is searched as text; for tasks in that state write {found}")
+
+
 def _by_id(view: views.View, words: Sequence[str]) -> list[int]:
     found: dict[int, None] = {}
+    missing: list[tuple[int, int]] = []
     for first, last in views.ids(" ".join(words)):
         here = view.task_ids(views.Filter(ids=((first, last),)))
-        if not here:
-            what = (
-                f"there is no task #{first}"
-                if first == last
-                else f"there is no task from #{first} to #{last}"
-            )
-            raise NotFound(what, remedy="see: taskdeck list")
+        missing += [] if here else [(first, last)]
         found |= dict.fromkeys(here)
+    if missing:
+        raise NotFound(f"there is no task {_ranges(missing)}", remedy="see: taskdeck list")
     return list(found)
+
+
+def _ranges(found: Sequence[tuple[int, int]]) -> str:
+    """`#7, #9-#12 and 3 more`; neighbours become one range."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(found):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    shown = [f"#{first}" if first == last else f"#{first}-#{last}" for first, last in merged]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + more
