@@ -51,6 +51,8 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     actors: tuple[str, ...] = ()
     tasks: tuple[Range, ...] = ()
     workers: tuple[Range, ...] = ()
+    resources: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     older: float | None = None
     younger: float | None = None
@@ -256,4 +258,6 @@ _EVENT_TERMS: Mapping[str, Term] = {
     "actor": ("actors", _same),
     "task": ("tasks", _range),
     "worker": ("workers", _range),
+    "resource": ("resources", _same),
+    "route": ("routes", _same),
 }

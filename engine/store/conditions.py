@@ -42,6 +42,8 @@ def event_conditions(wanted: EventFilter, now: str) -> Iterator[Any]:
     yield from _among(t.Event.level, wanted.levels)
     yield from _among(t.Event.reason, wanted.reasons)
     yield from _among(t.Event.actor, wanted.actors)
+    yield from _among(t.Event.resource_id, wanted.resources)
+    yield from _among(t.Event.route_id, wanted.routes)
     yield from _within(t.Event.task_id, wanted.tasks)
     yield from _within(t.Event.worker_id, wanted.workers)
     yield from _aged(t.Event.created_at, wanted, now)

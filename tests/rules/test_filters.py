@@ -166,3 +166,8 @@ def test_event_terms_are_read_into_their_fields() -> None:
     )
     with pytest.raises(UsageError):
         parse_events(["level:loud"])
+
+
+def test_events_of_resources_and_routes_are_found_by_their_ids() -> None:
+    wanted = parse_events(["resource:browser-1,browser-2", "route:eu-1"])
+    assert (wanted.resources, wanted.routes) == (("browser-1", "browser-2"), ("eu-1",))

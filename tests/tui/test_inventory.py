@@ -127,6 +127,9 @@ def test_a_rest_and_a_fault_are_shown_and_reset(taskdeck: Calls, stock: Inventor
     assert "◌ cooldown" in human
     assert re.search(r"until [-:\d ]+ USE", human)
     assert taskdeck("resource", "reset", "browser-2").out == "browser-2 is AVAILABLE\n"
+    told = taskdeck("events", "resource:browser-2", "--json").lines
+    assert {each["resource_id"] for each in told} == {"browser-2"}
+    assert [each["event_type"] for each in told][-2:] == ["RESOURCE_RELEASED", "RESOURCE_STATE"]
 
 
 @pytest.mark.usefixtures("this_boot")

@@ -17,7 +17,10 @@ LEVELS = {"warning": "33", "error": "31"}
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILTER]...", help='type:TASK_STATE level:error task:42 actor:x newer:1h "text"'),
+    typer.Argument(
+        metavar="[FILTER]...",
+        help='type:TASK_STATE level:error task:42 actor:x resource:x route:x newer:1h "text"',
+    ),
 ]
 OfTask = Annotated[str | None, typer.Option("--task", help="Only events of these ids.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]
@@ -58,6 +61,8 @@ def _human(event: views.EventView) -> str:
     parts = [look.local(event.created_at), f"{event.event_id:>6}", event.event_type]
     parts += [f"#{event.task_id}"] if event.task_id else []
     parts += [f"worker {event.worker_id}"] if event.worker_id else []
+    parts += [look.tidy(event.resource_id)] if event.resource_id else []
+    parts += [f"route {look.tidy(event.route_id)}"] if event.route_id else []
     parts += [_change(event), event.reason or "", look.tidy(event.message)]
     parts += [f"by {look.tidy(event.actor)}"] if event.actor != "engine" else []
     text = look.tidy("  ".join(part for part in parts if part))
