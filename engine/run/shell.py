@@ -5,6 +5,8 @@ Must not start anything.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import Literal
 
@@ -40,7 +42,14 @@ def environment(
     Raises `InvalidPayload` where a reference leads nowhere; the message holds the reference, never a value.
     """
     asked = {name: resolved(name, value, own) for name, value in payload.env.items()}
-    return spawn.command_environment(own, allowed, {**asked, **given})
+    found = spawn.command_environment(own, allowed, {**asked, **given})
+    return found | {"PATH": _with_taskdeck(found.get("PATH", os.defpath))}
+
+
+def _with_taskdeck(path: str) -> str:
+    """`path` with the directory of our own programs at its end, so that a command finds `taskdeck op` and `taskdeck add`."""
+    ours = os.path.dirname(sys.executable)
+    return path if ours in path.split(os.pathsep) else f"{path}{os.pathsep}{ours}"
 
 
 def failure_class_of_codes(exit_codes: Mapping[str, str]) -> dict[int, str]:

@@ -65,7 +65,7 @@ def test_a_command_sees_its_task_its_directory_and_only_allowed_variables(tmp_pa
         assert "HIDDEN" not in seen
         assert "ELSEWHERE" not in seen
         assert (leader, stdin) == ("True", "b''")
-        assert set(eval(fds)) <= {0, 1, 2, 3, int(seen["TASKDECK_FD"])}
+        assert eval(fds) == [0, 1, 2, int(seen["TASKDECK_FD"]), 4]  # 4: the folder of descriptors, just being read
 
 
 @pytest.mark.parametrize("value", ["env:NOT_THERE", "file:/nowhere/at/all"])
@@ -310,7 +310,7 @@ say(checkpoint={"cursor": "c"})
 
 def test_a_shell_can_write_lines_too_and_the_last_one_before_its_end_counts(tmp_path: Path) -> None:
     with engine(tmp_path) as double:
-        fence = double.shell("bash", "-c", 'echo \'{"checkpoint": {"n": 9}}\' >&$TASKDECK_FD')
+        fence = double.shell("sh", "-c", 'echo \'{"checkpoint": {"n": 9}}\' >&$TASKDECK_FD')
         assert double.outcome(fence).kind == "succeeded"
         assert double.checkpoints[42] == {"n": 9}
 
@@ -480,3 +480,11 @@ def test_a_fault_that_was_reported_does_not_fail_a_command_that_succeeds_nor_bla
         fence = python(double, code, resources={"browser": ["browser-2"]})
         assert double.failure(fence)["class_"] == "retryable"
         assert b"does not hold" in log(double, fence)
+
+
+def test_a_command_finds_taskdeck_behind_everything_else_on_its_path(tmp_path: Path) -> None:
+    with engine(tmp_path, environ={"PATH": "/usr/bin:/bin"}, environment=["PATH"]) as double:
+        fence = double.shell("sh", "-c", "echo $PATH; command -v taskdeck")
+        assert double.outcome(fence).kind == "succeeded"
+        ours = str(Path(sys.executable).parent)
+        assert log(double, fence).decode().split() == [f"/usr/bin:/bin:{ours}", f"{ours}/taskdeck"]

@@ -21,8 +21,9 @@ def engine(taskdeck: Calls) -> Iterator[list[dict]]:
             for line in file:
                 said = json.loads(line)
                 asked.append(said)
+                known = said["operation"] if said["operation"] in ("done", "doubt", "odd") else "new"
                 answer = (
-                    {"state": "done"} if said.get("done") else {"state": "new", "result": None, "age": 0.0}
+                    {"state": "done"} if said.get("done") else {"state": known, "result": None, "age": 0.0}
                 )
                 if said["operation"] == "refused":
                     answer = {"error": "the operation was not recorded"}
@@ -45,6 +46,16 @@ def test_a_script_begins_and_ends_an_operation(taskdeck: Calls, engine: list[dic
         {"operation": "upload:42"},
         {"operation": "upload:42", "done": True, "result": {"id": 7}},
     ]
+
+
+def test_the_effect_is_only_reached_where_it_certainly_was_not_begun(
+    taskdeck: Calls, engine: list[dict]
+) -> None:
+    assert taskdeck("op", "begin", "done", code=10).out == "done\n"
+    doubt = taskdeck("op", "begin", "doubt", code=11)
+    assert doubt.out == "doubt\n"
+    assert "look before it is done again" in doubt.err
+    assert "not understood" in taskdeck("op", "begin", "odd", code=1).err
 
 
 def test_a_refusal_is_told(taskdeck: Calls, engine: list[dict]) -> None:

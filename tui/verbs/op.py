@@ -1,4 +1,8 @@
-"""`op begin|done KEY`: the operations of a running command, from a shell script, over the socket it was given."""
+"""`op begin|done KEY`: the operations of a running command, from a shell script, over the socket it was given.
+
+The exit codes of `begin` make `taskdeck op begin KEY && EFFECT && taskdeck op done KEY` safe: the effect is only reached
+where it certainly was not begun before.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,10 @@ op = typer.Typer(
 )
 
 
+EXIT_CODES = {"new": 0, "done": 10, "doubt": 11}
+"""By the operation's state; any other answer is a failure."""
+
+
 @op.callback()
 def _op() -> None:
     pass
@@ -31,10 +39,18 @@ def _op() -> None:
 
 @op.command()
 def begin(ctx: typer.Context, key: Key) -> int:
-    """Record the intent; prints `new` (do it), `done` (skip it) or `doubt` (look whether it was done)."""
+    """Record the intent. Prints `new` and exits 0: do it now; `done`, 10: skip it; `doubt`, 11: look whether it was done."""
     answer = _ask({"operation": key})
-    _say(ctx.obj, answer, str(answer.get("state", "")))
-    return 0
+    state = str(answer.get("state", ""))
+    if state not in EXIT_CODES:
+        raise TaskdeckError("the engine's answer is not understood", state, "is it of another version?")
+    _say(ctx.obj, answer, state)
+    if state == "doubt":
+        output.flush()
+        output.note(
+            f"{key} was begun by an earlier attempt that did not say how it went: look before it is done again"
+        )
+    return EXIT_CODES[state]
 
 
 @op.command()
