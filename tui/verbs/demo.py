@@ -1,4 +1,7 @@
-"""`demo`: a small world, sixty tasks, and a judgement of what became of them. Owns what is shown; `engine.demo` does the rest."""
+"""`demo`: a small world, sixty tasks, and a judgement of what became of them.
+
+Owns what is shown; `engine.demo` does the rest.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ MOST_SHOWN = 20
 
 def demo(
     ctx: typer.Context,
-    headless: Annotated[bool, typer.Option("--headless", help="Draw nothing, only say what happens.")] = False,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Draw nothing, only say what happens.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Judge the demo that ran with --db before; run nothing.")
     ] = False,
@@ -226,7 +231,9 @@ def _verdict(found: Findings, seconds: float | None) -> list[str]:
         f"audit: {found.events} events",
     ]
     if found.kills:
-        lines.append("killed: " + ", ".join(f"{each['what']} {each['pid']} ({each['how']})" for each in found.kills))
+        lines.append(
+            "killed: " + ", ".join(f"{each['what']} {each['pid']} ({each['how']})" for each in found.kills)
+        )
     took = "" if seconds is None else f", {seconds:.1f} s"
     if not found.problems:
         return [*lines, f"✓ everything is as it must be{took}"]

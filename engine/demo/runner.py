@@ -1,0 +1,233 @@
+"""Runs one demo: the world, the configuration, the tasks, the engine as anyone would start it, and then the check.
+
+Everything it starts is ended again, whatever happens. Shows nothing itself: `tell` takes sentences, `progress` the state of
+affairs a few times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from ..clock import Clock
+from ..commands import call
+from ..config import Config, load
+from ..edge import identity
+from ..errors import Refused, TaskdeckError
+from ..views import holder, open_view
+from . import checking, plan
+from .chaos import Chaos
+from .checking import Findings
+
+WORLD_WITHIN = 20.0
+"""Seconds in which site and proxies must listen."""
+LONGEST = {False: 100.0, True: 150.0}
+"""Seconds after which a run is given up, without and with chaos."""
+LOOK = 0.1
+ACTOR = "cli:demo"
+FORGET = ("TASKDECK_",)
+"""Variables that would set what the demo's own configuration sets."""
+
+
+@dataclass
+class Options:
+    """What a demo is run with. `program`: the words that start `taskdeck`; `folder`: all files but the database."""
+
+    folder: Path
+    database: Path
+    program: Sequence[str]
+    seed: int = 1
+    chaos: bool = False
+
+
+@dataclass
+class Report:
+    """How it went."""
+
+    findings: Findings
+    seconds: float
+    exit_code: int
+
+
+class Runner:
+    """One run."""
+
+    def __init__(
+        self,
+        options: Options,
+        clock: Clock,
+        tell: Callable[[str], None],
+        progress: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._tell = tell
+        self._progress = progress
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(FORGET)}
+
+    def run(self) -> Report:
+        """All of it; returns what the check found. Raises `TaskdeckError` where it can't even begin."""
+        begun = self._clock.monotonic()
+        prepare(self._options)
+        with self._world() as world:
+            config = self._configure(world)
+            added = call(config, "submit", ACTOR, specs=self._specs(world))
+            self._tell(f"{len(added)} tasks added in one transaction")
+            chaos = self._chaos(config) if self._options.chaos else None
+            code = self._work(config, chaos, begun)
+        findings = checking.examine(self._options.database, self._options.folder)
+        if code not in plan.EXIT_CODES:
+            findings.problems.insert(0, f"the engine ended with exit code {code}, see {plan.ENGINE_LOG}")
+        return Report(findings, self._clock.monotonic() - begun, code)
+
+    # ---- the world -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _world(self) -> Iterator[Mapping[str, Any]]:
+        """Site and proxies in a process of their own, which ends with this one: it sees the pipe close."""
+        read, write = os.pipe()
+        folder = self._options.folder
+        command = [sys.executable, "-m", "taskdeck.engine.demo.world", "--dir", str(folder)]
+        command += ["--seed", str(self._options.seed)]
+        with ExitStack() as stack:
+            stack.callback(os.close, write)
+            output = stack.enter_context((folder / "world.out").open("ab"))
+            process = subprocess.Popen(
+                command,
+                env={**self._environment, "TASKDECK_DEMO_FD": str(read)},
+                pass_fds=(read,),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            os.close(read)
+            stack.callback(_end, process, 5.0)
+            world = self._until_it_listens(process)
+            self._tell(f"a site and {len(world['proxies'])} proxies listen in process {process.pid}")
+            yield world
+
+    def _until_it_listens(self, process: subprocess.Popen[bytes]) -> Mapping[str, Any]:
+        path = self._options.folder / plan.WORLD_FILE
+        deadline = self._clock.monotonic() + WORLD_WITHIN
+        while not path.exists():
+            if process.poll() is not None or self._clock.monotonic() > deadline:
+                raise TaskdeckError(
+                    "the demo's site and proxies did not come up", f"see {path.with_name('world.out')}"
+                )
+            self._clock.sleep(0.02)
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    # ---- the engine ----------------------------------------------------------------------------------------------
+
+    def _configure(self, world: Mapping[str, Any]) -> Config:
+        options = self._options
+        path = options.folder / plan.CONFIG_FILE
+        text = plan.configuration(world, options.database, options.folder, chaos=options.chaos)
+        path.write_text(text, encoding="utf-8")
+        self._note_run([])
+        return load(path=path, environ=self._environment)
+
+    def _specs(self, world: Mapping[str, Any]) -> list[dict[str, Any]]:
+        options = self._options
+        site, folder = str(world["site"]), str(options.folder)
+        (options.folder / "tries").mkdir(exist_ok=True)
+        now = self._clock.utc() + timedelta(seconds=2)  # what the engine takes to start
+        planned = plan.tasks(options.seed, chaos=options.chaos, site=site, folder=folder, now=now)
+        return [each.spec for each in planned]
+
+    def _chaos(self, config: Config) -> Chaos:
+        """With the report held back, so that the engine doesn't end before everyone was killed who shall be."""
+        call(config, "hold", ACTOR, scope=plan.HELD_BACK)
+        return Chaos(self._options.seed, self._options.folder, self._clock, self._tell)
+
+    def _note_run(self, kills: list[dict[str, object]]) -> None:
+        """What the check can't know from database and ledger: which plan was followed, and who was killed."""
+        run = {"seed": self._options.seed, "chaos": self._options.chaos, "kills": kills}
+        path = self._options.folder / plan.RUN_FILE
+        path.write_text(json.dumps(run) + "\n", encoding="utf-8")
+
+    def _work(self, config: Config, chaos: Chaos | None, begun: float) -> int:
+        """The supervised engine until nothing is left to do; returns its exit code."""
+        folder = self._options.folder
+        command = [*self._options.program, "run", "--until-idle", "--config", str(folder / plan.CONFIG_FILE)]
+        environment = self._environment | (chaos.environment if chaos else {})
+        with (folder / plan.ENGINE_LOG).open("ab") as output:
+            engine = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            self._watch(engine, config, chaos, begun + LONGEST[self._options.chaos])
+        finally:
+            _end(engine, config.engine.stop_grace + 10.0)
+            _end_engine(config)
+            self._note_run(chaos.kills if chaos else [])
+        return engine.returncode
+
+    def _watch(
+        self, engine: subprocess.Popen[bytes], config: Config, chaos: Chaos | None, deadline: float
+    ) -> None:
+        held = chaos is not None
+        with open_view(config) as view:
+            while engine.poll() is None:
+                if self._clock.monotonic() > deadline:
+                    self._tell("it does not end: stopped")
+                    return
+                if chaos is not None:
+                    chaos.tick(view)
+                    if held and chaos.is_over:
+                        call(config, "release", ACTOR, scope=plan.HELD_BACK)
+                        held = False
+                self._progress(view.counts())
+                self._clock.sleep(LOOK)
+            self._progress(view.counts())
+
+
+def prepare(options: Options) -> None:
+    """Make the folder. A database that is there already is left alone: the demo's engine would run whatever is in it."""
+    if options.database.exists() or (options.folder / plan.RUN_FILE).exists():
+        raise Refused(
+            f"{options.database} is there already",
+            "the demo needs a database of its own",
+            f"name a new one, or judge this one: taskdeck demo --check --db {options.database}",
+        )
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise TaskdeckError(f"{options.folder} can't be made", error.strerror or str(error)) from None
+
+
+def _end_engine(config: Config) -> None:
+    """Kill an engine whose supervisor could not end it; its workers see it go and end too."""
+    found = holder(config)
+    if found.running and found.pid and (who := identity.of(found.pid)):
+        identity.kill(who, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes], patience: float) -> None:
+    """TERM, then KILL."""
+    if process.poll() is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
