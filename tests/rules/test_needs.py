@@ -24,18 +24,11 @@ def test_needs_survive_writing_and_reading(counts: dict[str, int]):
 @pytest.mark.parametrize(
     "needs",
     [
-        ["browser:0"],
-        ["browser:65"],
-        ["a b"],
-        [""],
-        [":2"],
-        ["browser:"],
-        ["browser:-1"],
-        ["a:1:2"],
-        [3],
-        [None],
-    ]
-    + [["ä"], ["browser:٢"], ["x" * 65], ["browser\n"], "browser", {"browser": 2}],
+        *([need] for need in ("browser:0", "browser:65", "a b", "", ":2", "browser:", "browser:-1", "a:1:2")),
+        *([need] for need in (3, None, "ä", "browser:٢", "x" * 65, "browser\n")),
+        "browser",
+        {"browser": 2},
+    ],
 )
 def test_what_is_no_need_is_refused(needs: object):
     with pytest.raises(ValueError, match=r"."):

@@ -246,3 +246,12 @@ def test_nothing_declared_is_told_with_what_to_do(taskdeck: Calls, seed: Seed) -
     assert "taskdeck route add URL" in taskdeck("route", "list").err
     assert taskdeck("resource", "list", "--json").out == ""
     assert taskdeck("route", "show", "x", "--json", code=3).error["code"] == "not_found"
+
+
+def test_a_password_that_cannot_be_read_is_a_warning_of_the_check(taskdeck: Calls) -> None:
+    (taskdeck.folder / "config.toml").write_text(
+        '[taskdeck]\n[[routes]]\nid = "a"\nurl = "http://u@h:1"\npassword = "env:NOSUCH"\n'
+    )
+    ended = taskdeck("config", "check")
+    assert "config.toml:5: routes.a.password: env:NOSUCH can't be read" in ended.err
+    assert len(taskdeck("config", "check", "--json").lines[0]["warnings"]) == 1

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from taskdeck.engine.config import read_secrets
 from taskdeck.engine.errors import Refused
 
 from .. import output
@@ -28,12 +29,15 @@ def _config() -> None:
 
 @config.command()
 def check(ctx: typer.Context) -> int:
-    """Check the settings: every mistake with file, line, key and remedy; exit 78."""
+    """Check the settings: every mistake with file, line, key and remedy; exit 78. Secrets that can't be read are told."""
     line: CommandLine = ctx.obj
     found = line.config
+    warnings = [str(problem) for problem in read_secrets(found)[1]]
     if line.json:
-        output.json_line({"ok": True, "file": str(found.file) if found.file else None})
+        output.json_line({"ok": True, "file": str(found.file) if found.file else None, "warnings": warnings})
     else:
+        for warning in warnings:
+            output.note(warning)
         output.line(
             f"{found.file} is right" if found.file else "there is no configuration file; the defaults hold"
         )
