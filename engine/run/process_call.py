@@ -19,6 +19,7 @@ from ..edge.spawn import CannotStart, Child
 from ..errors import InvalidPayload
 from ..rules import failures
 from ..rules.failures import Failure, FailureClass
+from . import channels
 from .attempts import Attempt
 from .countdown import Countdown
 from .crash import crash_at
@@ -127,9 +128,10 @@ class ProcessCall(ABC):
             "TASKDECK_MARK": mark,
             "TASKDECK_TASK_ID": str(run.task_id),
             "TASKDECK_ATTEMPT": str(run.attempt),
-            "TASKDECK_FD": str(fd),
         }
-        child = self._commands.spawn(mark, self._spawn(fd, given))
+        with channels.lent(fd) as number:
+            given["TASKDECK_FD"] = str(number)
+            child = self._commands.spawn(mark, self._spawn(number, given))
         self._process = Process(child, mark, self._log, self._commands)
         self.attempt.uplink.post(Started(run.task_id, run.fence, self._process.pid))
         return self._process

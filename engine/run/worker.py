@@ -21,7 +21,7 @@ from ..clock import Clock, SystemClock
 from ..edge import identity
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
-from . import messages
+from . import channels, messages
 from .executor import Executor
 from .handlers import Registry, load
 from .journal import StartJournal
@@ -130,6 +130,7 @@ class Worker:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker to its end."""
+    channels.keep_free()
     options = _options(arguments)
     # Ctrl+C in the terminal is the engine's to judge. A handler and not SIG_IGN, which commands would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)

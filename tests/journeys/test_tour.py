@@ -59,3 +59,17 @@ def test_a_folder_of_commands_is_added_once_however_often_it_is_added(deck: Deck
     assert json.loads(
         deck.rows("SELECT data FROM checkpoint WHERE task_id = ? ORDER BY seq DESC", slow)[0]["data"]
     ) == {"done": 42}
+
+
+def test_every_posix_shell_can_write_checkpoints_however_many_run_at_once(deck: Deck) -> None:
+    """A POSIX shell can name descriptors 0 to 9 only."""
+    script = """printf '{"checkpoint": {"pid": %d}}\\n' $$ >&"$TASKDECK_FD"; until [ -e gate ]; do sleep 0.02; done"""
+    jsonl = deck.home / "tasks.jsonl"
+    jsonl.write_text("\n".join(json.dumps({"command": ["sh", "-c", script]}) for _ in range(12)))
+    deck.ok("add", "-f", jsonl)
+    run = deck.start("--until-idle")
+    deck.until(lambda: len(deck.rows("SELECT DISTINCT task_id FROM checkpoint")) == 12, "12 checkpoints")
+    (deck.home / "gate").touch()
+    assert deck.finish(run) == 0
+    saved = {json.loads(row["data"])["pid"] for row in deck.rows("SELECT data FROM checkpoint")}
+    assert saved == {row["command_pid"] for row in deck.rows("SELECT command_pid FROM attempt")}
