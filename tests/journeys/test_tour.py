@@ -54,7 +54,7 @@ def test_a_folder_of_commands_is_added_once_however_often_it_is_added(deck: Deck
     assert deck.ok("log", again, "--attempt", "2") == "printed at attempt 2\n"
     assert (folder / "out" / "SHA256SUMS").read_text().count("texts/") == 3
     slow = next(
-        row["id"] for row in deck.rows("SELECT id FROM task WHERE idempotency_key = 'folder:read_slowly.py'")
+        row["id"] for row in deck.rows("SELECT id FROM task WHERE idempotency_key = 'folder:read_slowly.sh'")
     )
     assert json.loads(
         deck.rows("SELECT data FROM checkpoint WHERE task_id = ? ORDER BY seq DESC", slow)[0]["data"]
