@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from .clock import Clock, SystemClock
 from .config import Config, read_secrets
 from .errors import NotFound
@@ -18,6 +20,7 @@ from .rules.chain import Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
+    STRANDED,
     AnchorView,
     AttemptView,
     AuditReport,
@@ -165,7 +168,14 @@ class View:
             for row, held in self._stock.attempts(task_id, self._reader.attempts(task_id))
         ]
         more = self._stock.held(rows)(rows[0])
-        return self._task(rows[0], situation, policies, payload=payload, attempts=attempts, **more)
+        found = self._task(rows[0], situation, policies, payload=payload, attempts=attempts, **more)
+        if found.state == TaskState.RUNNING and found.waits:
+            return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
+        return found
+
+    def _stranded(self, task_id: int) -> str:
+        kept = self._reader.checkpoints(task_id)
+        return STRANDED.format(point=f"checkpoint {kept[0]['seq']}" if kept else "the beginning")
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""

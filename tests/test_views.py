@@ -171,7 +171,23 @@ def test_a_standing_task_says_what_can_be_done(seed: Seed, view: View, state: st
 
 def test_a_finished_or_running_task_waits_for_nothing(seed: Seed, view: View) -> None:
     done, running = seed.task(state="SUCCESS", reason="done"), seed.running(seed.worker())
-    assert view.task(done).waits == view.task(running).waits == []
+    with held(seed.path, role="engine", incarnation="x"):
+        assert view.task(done).waits == view.task(running).waits == []
+
+
+def test_without_an_engine_a_running_task_says_that_it_stands_still_and_where_it_goes_on(
+    seed: Seed, view: View
+) -> None:
+    task_id = seed.running(seed.worker())
+    assert "goes on from the beginning" in view.why(task_id)[1][0]
+    seed.sql(
+        "INSERT INTO checkpoint(task_id, attempt_id, fence, seq, data, created_at) VALUES (?, 1, 1, 7, '{}', ?)",
+        task_id,
+        view.now,
+    )
+    assert "taskdeck run" in view.why(task_id)[1][0]
+    assert "goes on from checkpoint 7" in view.task(task_id).waits[0]
+    assert "its last checkpoint" in view.tasks(Filter())[0].waits[0]
 
 
 def test_a_missing_task_is_not_found(seed: Seed, view: View) -> None:

@@ -161,8 +161,55 @@ def _row(row: Sequence[str], rooms: list[int], paints: dict[str, str]) -> str:
     return "  ".join(shown).rstrip()
 
 
-def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of `name  value`, names aligned; pairs without a value are left out."""
+def fields(pairs: Sequence[tuple[str, str]], *, width: int = 0) -> list[str]:
+    """Lines of `name  value`, names aligned; pairs without a value are left out.
+
+    A value's own lines stay lines; with `width` longer ones are wrapped. Both stand below the value's beginning.
+    """
     kept = [(name, value) for name, value in pairs if value]
     room = max((cells(name) for name, _ in kept), default=0)
-    return [f"{pad(name, room)}  {value}".rstrip() for name, value in kept]
+    found = []
+    for name, value in kept:
+        lines = [
+            part
+            for text in value.split("\n")
+            for part in wrap(text, max(width - room - 2, 20) if width else 0)
+        ]
+        found += [
+            f"{pad(head, room)}  {text}".rstrip() for head, text in zip([name] + [""] * len(lines), lines)
+        ]
+    return found
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """`text` in lines of at most `room` cells (0 = one line), broken at spaces, where there are none anywhere.
+
+    The lines after the first are indented as it is, and a little more.
+    """
+    if not room or cells(text) <= room:
+        return [text]
+    indent = text[: len(text) - len(text.lstrip())][: room // 2]
+    found, line = [], indent
+    for word in text.split():
+        for piece in _pieces(word, room - len(indent) - 2):
+            empty = not line.strip()
+            if not empty and cells(line) + 1 + cells(piece) > room:
+                found.append(line)
+                line, empty = indent + "  ", True
+            line += piece if empty else f" {piece}"
+    return [*found, line]
+
+
+def _pieces(word: str, room: int) -> list[str]:
+    """A word in pieces that fit."""
+    found = [""]
+    for c in word:
+        if cells(found[-1]) + _cell(c) > max(room, 2):
+            found.append("")
+        found[-1] += c
+    return found
+
+
+def block(text: str) -> str:
+    """Text of a task with its own lines and their indentation, safe for a terminal."""
+    return "\n".join(line.rstrip() for line in clean(text).expandtabs(4).strip("\n").split("\n"))

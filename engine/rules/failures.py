@@ -141,9 +141,7 @@ def from_exception(
     `now` is needed for waits that are named as a time of day; `max_delay` bounds those that a server asks
     for.
     """
-    message = clean(message, limit=LONGEST_MESSAGE) or (
-        names[0].rpartition(".")[2] if names else "unknown error"
-    )
+    message = clean(_with_its_kind(names, message), limit=LONGEST_MESSAGE)
     for name in names:
         if name in _OURS:
             return _OURS[name](message, attributes, now)
@@ -160,6 +158,16 @@ def from_exception(
     return Failure(
         RETRYABLE, "error", message, "unknown exception", detail=clean(names[0], limit=200) if names else ""
     )
+
+
+def _with_its_kind(names: Sequence[str], message: str) -> str:
+    """`KeyError: 'x'`: many messages say nothing without the kind of the exception. Ours are written for people."""
+    if not names:
+        return message or "unknown error"
+    kind = names[0].rpartition(".")[2]
+    if not message.strip():
+        return kind
+    return message if names[0].startswith("taskdeck.") else f"{kind}: {message}"
 
 
 def from_status(status: int, message: str, *, delay: float | None = None) -> Failure:

@@ -183,3 +183,6 @@ STANDING = {
     TaskState.NEEDS_REVIEW: "it waits for a person ({reason}): taskdeck retry {id}, or taskdeck discard {id}",
 }
 """Why a task in such a state does not go on, and what to do; filled in with its id and reason."""
+
+STRANDED = "no engine runs and its worker is gone; start one: taskdeck run (it goes on from {point})"
+"""Why a task that is RUNNING in the database does not run: whoever ran it ended without a word."""

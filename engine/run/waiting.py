@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
-from ..rules.models import STANDING
+from ..rules.models import STANDING, STRANDED
 from ..rules.selection import Candidate, Situation, WorkerRoom, explain
 from ..rules.tasks import FINISHED, RUNNING, WAITING, TaskState
 from .policies import Policies
@@ -52,6 +52,8 @@ def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[
     state = TaskState(row["state"])
     if state in WAITING:
         return list(explain(_candidate(row, policies), now, ahead))
+    if state == RUNNING and not now.engine:
+        return [STRANDED.format(point="its last checkpoint")]
     if state in FINISHED or state == RUNNING:
         return []
     return [STANDING[state].format(id=row["id"], reason=row["reason"])]

@@ -214,9 +214,15 @@ def test_an_exception_that_fails_itself_is_still_judged():
     assert (failure.class_, failure.message) == ("retryable", "Hostile")
 
 
+def test_a_message_names_the_kind_of_a_foreign_exception():
+    assert judged(KeyError("x")).message == "KeyError: 'x'"
+    assert judged(KeyError()).message == "KeyError"
+    assert judged(Fatal("no such page")).message == "no such page"
+
+
 def test_a_message_is_cleaned_and_bounded():
     failure = judged(ValueError("\x1b[31mred\udcff" + "x" * 10_000))
-    assert failure.message.startswith("red�x")
+    assert failure.message.startswith("ValueError: red�x")
     assert len(failure.message) == 2000
     json.dumps(failure.message).encode()
 

@@ -38,6 +38,23 @@ def test_a_table_fits_the_screen_by_cells(rows: list[tuple[str, str, str]], widt
         assert look.cells(line) <= width
 
 
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=200), st.integers(10, 80))
+def test_a_wrapped_text_fits_and_loses_nothing(text: str, room: int) -> None:
+    lines = look.wrap(text, room)
+    assert all(look.cells(line) <= room for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_text_is_wrapped_at_spaces_below_its_own_indentation() -> None:
+    assert look.wrap("  File one two three", 14) == ["  File one two", "    three"]
+    assert look.wrap("  File one two three", 0) == ["  File one two three"]
+    assert look.fields([("a", "one two"), ("long", "x\n  y")], width=10) == [
+        "a     one two",
+        "long  x",
+        "        y",
+    ]
+
+
 def test_columns_stand_below_each_other_in_cells() -> None:
     lines = look.table(("NAME", "N"), [("任务", "1"), ("ab", "2")])
     assert lines == ["NAME  N", "任务  1", "ab    2"]
