@@ -1,7 +1,7 @@
 """Runs one demo: the world, the configuration, the tasks, the engine as anyone would start it, and then the check.
 
 Everything it starts is ended again, whatever happens. Shows nothing itself: `tell` takes sentences, `progress` the state of
-affairs a few times a second.
+affairs a few times a second. Where `interrupted` says so, it ends with `KeyboardInterrupt`.
 """
 
 from __future__ import annotations
@@ -68,11 +68,13 @@ class Runner:
         clock: Clock,
         tell: Callable[[str], None],
         progress: Callable[[Mapping[str, int]], None],
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options = options
         self._clock = clock
         self._tell = tell
         self._progress = progress
+        self._interrupted = interrupted
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith(FORGET)}
 
     def run(self) -> Report:
@@ -125,7 +127,7 @@ class Runner:
                 raise TaskdeckError(
                     "the demo's site and proxies did not come up", f"see {path.with_name('world.out')}"
                 )
-            self._clock.sleep(0.02)
+            self._rest()
         return json.loads(path.read_text(encoding="utf-8"))
 
     # ---- the engine ----------------------------------------------------------------------------------------------
@@ -160,7 +162,9 @@ class Runner:
     def _work(self, config: Config, chaos: Chaos | None, begun: float) -> int:
         """The supervised engine until nothing is left to do; returns its exit code."""
         folder = self._options.folder
-        command = [*self._options.program, "run", "--until-idle", "--config", str(folder / plan.CONFIG_FILE)]
+        longest = LONGEST[self._options.chaos]  # also where nobody is left to stop it
+        command = [*self._options.program, "run", "--until-idle", "--max-wait", f"{longest:g}s"]
+        command += ["--config", str(folder / plan.CONFIG_FILE)]
         environment = self._environment | (chaos.environment if chaos else {})
         with (folder / plan.ENGINE_LOG).open("ab") as output:
             engine = subprocess.Popen(
@@ -173,7 +177,7 @@ class Runner:
                 start_new_session=True,
             )
         try:
-            self._watch(engine, config, chaos, begun + LONGEST[self._options.chaos])
+            self._watch(engine, config, chaos, begun + longest)
         finally:
             _end(engine, config.engine.stop_grace + 10.0)
             _end_engine(config)
@@ -195,8 +199,14 @@ class Runner:
                         call(config, "release", ACTOR, scope=plan.HELD_BACK)
                         held = False
                 self._progress(view.counts())
-                self._clock.sleep(LOOK)
+                self._rest()
             self._progress(view.counts())
+
+    def _rest(self) -> None:
+        """Here, and nowhere between the start of a process and its safe keeping, an interruption is taken note of."""
+        if self._interrupted():
+            raise KeyboardInterrupt
+        self._clock.sleep(LOOK)
 
 
 def prepare(options: Options) -> None:

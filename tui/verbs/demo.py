@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -87,10 +87,9 @@ def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, ke
     tell = live.say if not line.json else _nothing
     tell(f"seed {seed}{', with chaos' if chaos else ''}, in {folder}")
     tell(_settings(plan.settings(chaos=chaos)))
-    _end_on_signals()
-    well = False
+    well, interrupted = False, _watch_signals()
     try:
-        report = runner.Runner(options, SystemClock(), tell, live.show).run()
+        report = runner.Runner(options, SystemClock(), tell, live.show, interrupted).run()
         live.clear()
         well = _judge(line, report.findings, report.seconds) == 0
     finally:
@@ -122,14 +121,12 @@ def _any_seed() -> int:
     return secrets.randbelow(10_000)
 
 
-def _end_on_signals() -> None:
-    """SIGTERM and a hang-up end the demo as Ctrl+C does: with all that it started."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+def _watch_signals() -> Callable[[], bool]:
+    """Ctrl+C, SIGTERM and a hang-up end the demo with all that it started; returns what tells whether one came."""
+    came: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: came.append(number))
+    return lambda: bool(came)
 
 
 # ---- showing ----------------------------------------------------------------------------------------------------------

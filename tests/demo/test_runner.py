@@ -1,0 +1,128 @@
+"""The runner ends all that it started, keeps what a failure needs, and says what is wrong. No full demo is run here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.demo.runner import Options, Runner
+from taskdeck.engine.errors import Refused, TaskdeckError
+from tests.tui.calls import PROGRAM
+
+
+class Heard:
+    """What a runner told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.counts: Mapping[str, int] = {}
+
+    def runner(self, folder: Path, *program: str, chaos: bool = False) -> Runner:
+        options = Options(folder, folder / "taskdeck.db", program, 1, chaos)
+        return Runner(options, SystemClock(), self.said.append, self._progress)
+
+    def _progress(self, counts: Mapping[str, int]) -> None:
+        self.counts = counts
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+def test_an_engine_that_does_nothing_is_found_out(heard: Heard, tmp_path: Path) -> None:
+    report = heard.runner(tmp_path / "demo", "true").run()
+    problems = report.findings.problems
+    assert problems[0].startswith("the engine ended with exit code 0")
+    assert any("it should be SUCCESS, it is PENDING" in problem for problem in problems)
+    assert any("it arrived 0 times" in problem for problem in problems)
+    assert heard.counts["PENDING"] == sum(line.count for line in report.findings.lines)
+    assert processes_of(tmp_path) == []
+
+
+def test_a_database_that_is_there_is_left_alone(heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "taskdeck.db").write_text("mine")
+    with pytest.raises(Refused, match="a database of its own"):
+        heard.runner(tmp_path, "true").run()
+    assert (tmp_path / "taskdeck.db").read_text() == "mine"
+
+
+def test_a_folder_that_cant_be_made_is_told(heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TaskdeckError, match="can't be made"):
+        heard.runner(tmp_path / "file" / "demo", "true").run()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_demo_leaves_no_process_and_keeps_its_folder(
+    demo: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    assert demo.stdout
+    assert demo.stderr
+    until(demo.stdout, "tasks added")
+    demo.send_signal(number)
+    rest = demo.stdout.read()
+    assert demo.wait(40) == 130
+    assert "kept: " in rest
+    assert "Traceback" not in demo.stderr.read()
+    assert processes_of(tmp_path) == []
+    assert (tmp_path / "demo.db.demo" / "run.json").exists()
+
+
+def test_words_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    for words, what in (
+        (["--check"], "name its database"),
+        (["--config", str(tmp_path / "x.toml")], "writes its own configuration"),
+        (["--seed", "-1"], "--seed"),
+        (["--haedless"], "--headless"),
+    ):
+        done = taskdeck("demo", *words)
+        assert done.returncode == 2
+        assert what in done.stderr
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A demo that has begun."""
+    command = [*PROGRAM, "demo", "--headless", "--db", str(tmp_path / "demo.db")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout
+    assert process.stderr
+    with process, process.stdout, process.stderr:
+        yield process
+        process.kill()
+
+
+def until(stream: object, words: str) -> None:
+    for line in stream:  # type: ignore[attr-defined]
+        if words in line:
+            return
+    raise AssertionError(f"it ended and never said {words!r}")
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of all processes that were started for something in this folder."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and int(name) != os.getpid():
+            found.append(words)
+    return found
+
+
+def taskdeck(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKDECK_")}
+    return subprocess.run(
+        [*PROGRAM, *words], capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
