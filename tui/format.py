@@ -175,9 +175,8 @@ def fields(pairs: Sequence[tuple[str, str]], *, width: int = 0) -> list[str]:
             for text in value.split("\n")
             for part in wrap(text, max(width - room - 2, 20) if width else 0)
         ]
-        found += [
-            f"{pad(head, room)}  {text}".rstrip() for head, text in zip([name] + [""] * len(lines), lines)
-        ]
+        heads = [name, *[""] * (len(lines) - 1)]
+        found += [f"{pad(head, room)}  {text}".rstrip() for head, text in zip(heads, lines, strict=True)]
     return found
 
 

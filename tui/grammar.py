@@ -24,7 +24,7 @@ VERBS = {
     "add": "add:add",
     "list": "look:list_tasks",
     "show": "look:show",
-    "why": "look:why",
+    "why": "why:why",
     "log": "log:log",
     "wait": "wait:wait",
     "pause": "act:pause",

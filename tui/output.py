@@ -40,15 +40,16 @@ def coloured() -> bool:
     return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def width() -> int:
+def width(stream: TextIO | None = None) -> int:
     """Columns of a human table: `COLUMNS`, else the terminal's width, else 80; 0 in a pipe = as wide as needed."""
+    stream = stream or sys.stdout
     named = os.environ.get("COLUMNS", "")
     if named.isdecimal() and int(named):
         return int(named)
-    if not on_terminal():
+    if stream is None or not on_terminal(stream):
         return 0
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
 
@@ -120,9 +121,10 @@ def complain(error: TaskdeckError, *, as_json: bool) -> None:
     if as_json:
         sys.stderr.write(json.dumps({"error": error_object(error)}, ensure_ascii=False) + "\n")
     elif isinstance(error, ConfigError):
-        sys.stderr.write("".join(f"taskdeck: {harmless(str(problem))}\n" for problem in error.problems))
+        told = "".join(f"taskdeck: {harmless(str(problem))}\n" for problem in error.problems)
+        sys.stderr.write(_fitted(told))
     else:
-        sys.stderr.write(f"taskdeck: {harmless(str(error))}\n")
+        sys.stderr.write(_fitted(f"taskdeck: {harmless(str(error))}\n"))
     sys.stderr.flush()
 
 
@@ -138,8 +140,21 @@ def error_object(error: TaskdeckError) -> dict[str, Any]:
 def note(text: str) -> None:
     """Say something by the way, on standard error."""
     if sys.stderr is not None:
-        sys.stderr.write(f"taskdeck: {harmless(text)}\n")
+        sys.stderr.write(_fitted(f"taskdeck: {harmless(text)}\n"))
         sys.stderr.flush()
+
+
+def _fitted(text: str) -> str:
+    """A message as it fits a terminal, broken between words; elsewhere each stays one line."""
+    if not on_terminal(sys.stderr):
+        return text
+    import textwrap
+
+    columns = width(sys.stderr)
+    fill = textwrap.TextWrapper(
+        columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    ).fill
+    return "".join((fill(line) if len(line) > columns else line) + "\n" for line in text.splitlines())
 
 
 def refused_object(value: Mapping[str, Any]) -> TaskdeckError:

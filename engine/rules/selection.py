@@ -149,9 +149,14 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
         reasons.append("no engine runs on this database (start one: taskdeck run)")
     if situation.stopping:
         reasons.append("the engine is stopping")
-    for scope, what in (("queue", "the queue"), (f"type:{candidate.type}", f"type {candidate.type}")):
+    for scope, what, option in (
+        ("queue", "the queue", "--queue"),
+        (f"type:{candidate.type}", f"type {candidate.type}", f"--type {candidate.type}"),
+    ):
         if scope in situation.held:
-            reasons.append(f"{what} is held by {situation.held[scope]}")
+            reasons.append(
+                f"{what} is held by {situation.held[scope]} (let it go on: taskdeck resume {option})"
+            )
     if candidate.next_run_at > situation.now:
         why = "retries" if candidate.state == "RETRYING" else "is due"
         reasons.append(f"{why} at {candidate.next_run_at}")

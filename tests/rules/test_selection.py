@@ -61,10 +61,10 @@ def test_the_busier_worker_gets_the_next_task_last() -> None:
 
 def test_a_held_queue_or_type_says_by_whom() -> None:
     assert choose([task(1)], replace(IDLE, held={"queue": "cli:ann"})).waits[1] == (
-        "the queue is held by cli:ann",
+        "the queue is held by cli:ann (let it go on: taskdeck resume --queue)",
     )
     waits = choose([task(1), task(2, "b")], replace(IDLE, held={"type:b": "cli:bob"})).waits
-    assert waits == {2: ("type b is held by cli:bob",)}
+    assert waits == {2: ("type b is held by cli:bob (let it go on: taskdeck resume --type b)",)}
 
 
 def test_a_type_that_no_worker_knows_waits_for_a_handler_and_commands_run_anywhere() -> None:

@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.tui import format as look
 from tests.faults import fault
 from tests.seeded import Seed
@@ -14,6 +17,15 @@ from tests.tui.calls import PROGRAM, Calls
 
 HOSTILE = "\x1b[2J\x1b]52;c;QUFB\x07evil\u202e\x9b31m\r\n\x00"
 SECRET = "Hunter2-Hunter2-Hunter2"
+
+
+@contextmanager
+def engine_lock(taskdeck: Calls) -> Iterator[None]:
+    """The lock as an engine holds it."""
+    lock = DatabaseLock(taskdeck.db, role="engine", incarnation="x")
+    with lock:
+        assert lock.acquire()
+        yield
 
 
 def filled(seed: Seed) -> dict[str, int]:
@@ -112,11 +124,46 @@ def test_show_prints_everything_about_one_task(taskdeck: Calls, seed: Seed) -> N
 def test_why_answers_for_every_kind_of_state(taskdeck: Calls, seed: Seed) -> None:
     made = filled(seed)
     assert "taskdeck run" in taskdeck("why", str(made["waiting"])).out
-    assert "attempt 1 on worker 1" in taskdeck("why", str(made["running"])).out
+    stranded = taskdeck("why", str(made["running"])).out
+    assert "its worker is gone" in stranded
+    assert "goes on from the beginning" in stranded
+    with engine_lock(taskdeck):
+        shown = taskdeck("why", str(made["running"])).out
+    assert "attempt 1 on worker 1 since 2026-11-29 12:00:00 UTC" in shown, "its attempt's start"
     assert f"taskdeck retry {made['failed']}" in taskdeck("why", str(made["failed"])).out
     found = taskdeck("why", str(made["review"]), "--json").lines[0]
     assert found["state"] == "NEEDS_REVIEW"
     assert "taskdeck discard" in found["waits"][0]
+
+
+def test_without_an_engine_no_task_is_shown_as_running(taskdeck: Calls, seed: Seed) -> None:
+    task = str(filled(seed)["running"])
+    shown = taskdeck("list")
+    assert "▸ stands still" in shown.out
+    assert "▸ running" not in shown.out
+    assert "taskdeck run" in shown.err
+    assert "stands still (dispatched, but no engine runs)" in taskdeck("show", task).out
+    with engine_lock(taskdeck):
+        assert "▸ running" in taskdeck("list").out
+        assert "▸ running (dispatched)" in taskdeck("show", task).out
+
+
+def test_what_went_wrong_so_far_is_told_with_the_number_of_the_retry(taskdeck: Calls, seed: Seed) -> None:
+    error = json.dumps({"class": "retryable", "kind": "error", "message": "KeyError: 'x'", "rule": "r"})
+    task = seed.task(state="RETRYING", reason="retryable_error", error=error, retry_count=1)
+    assert "KeyError: 'x' (retry 1 of 5)" in taskdeck("why", str(task)).out
+
+
+def test_a_page_keeps_lines_and_indentation_and_wraps_at_spaces(taskdeck: Calls, seed: Seed) -> None:
+    command = seed.running(seed.worker(), payload={"argv": ["sh", "-c", "echo 'a b'"], "cwd": "/srv"})
+    seed.sql("UPDATE attempt SET tail = ?", "Trouble:\n  File x\n    call()\n" + "word " * 40)
+    shown = taskdeck.on_terminal("show", str(command), NO_COLOR="1").out
+    assert """command    sh -c 'echo '"'"'a b'"'"''""" in shown
+    assert "directory  /srv" in shown
+    assert "\n    File x\n      call()\n" in shown
+    assert all(look.cells(line) <= 80 for line in shown.splitlines())
+    long = seed.task("fetch", {"urls": ["https://example.net/" + "x" * 30] * 3})
+    assert '\n             "urls": [\n' in taskdeck.on_terminal("show", str(long), NO_COLOR="1").out
 
 
 @fault("TF274")

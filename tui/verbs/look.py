@@ -1,4 +1,4 @@
-"""`list`, `show` and `why`: tasks as they stand."""
+"""`list` and `show`: tasks as they stand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskdeck.engine import views
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
-from . import targets
+from . import targets, task_page
 
 Filters = Annotated[
     list[str] | None,
@@ -57,7 +57,7 @@ def _human_list(tasks: list[views.TaskView]) -> None:
     rows = [
         (
             f"#{task.id}",
-            look.state(task.state),
+            task_page.STRANDED if task_page.is_stranded(task) else look.state(task.state),
             look.tidy(task.type),
             str(task.attempt),
             look.local(_moment(task), now=now),
@@ -68,6 +68,9 @@ def _human_list(tasks: list[views.TaskView]) -> None:
     paints = {look.state(name): code for name, code in look.COLOURS.items()} if output.coloured() else {}
     for text in look.table(headers, rows, width=output.width(), paints=paints):
         output.line(text)
+    if any(map(task_page.is_stranded, tasks)):
+        output.flush()
+        output.note("no engine runs, so what ran stands still until one does (taskdeck run)")
 
 
 def _moment(task: views.TaskView) -> str:
@@ -80,23 +83,10 @@ def _what(task: views.TaskView) -> str:
     if task.key:
         parts.append(f"[{look.tidy(task.key)}]")
     if task.progress:
-        parts.append(progress(task.progress))
+        parts.append(task_page.progress(task.progress))
     if task.error and task.state != "SUCCESS":
-        parts.append(f"- {error(task.error)}")
+        parts.append(f"- {task_page.error(task.error)}")
     return " ".join(part for part in parts if part)
-
-
-def progress(found: views.Progress) -> str:
-    """Progress as `5/10 note`."""
-    numbers = "/".join(f"{n:g}" for n in (found.done, found.total) if n is not None)
-    return f"{numbers} {look.tidy(found.note or '')}".strip()
-
-
-def error(found: object) -> str:
-    """A stored error in a line."""
-    if isinstance(found, dict):
-        return look.tidy(str(found.get("message") or found.get("kind") or found))
-    return look.tidy(str(found))
 
 
 def show(ctx: typer.Context, target: Target) -> int:
@@ -107,121 +97,6 @@ def show(ctx: typer.Context, target: Target) -> int:
     if line.json:
         output.json_line(task)
         return 0
-    for text in [*_human_task(task), *_human_attempts(task)]:
+    for text in task_page.page(task):
         output.line(text)
     return 0
-
-
-def _human_task(task: views.TaskView) -> list[str]:
-    attempts = "1 attempt" if task.attempt == 1 else f"{task.attempt} attempts"
-    tries = f"{attempts}, {task.retry_count} of {task.max_retry} retries"
-    return look.fields(
-        [
-            ("task", f"#{task.id} {look.tidy(task.type)}"),
-            ("state", f"{look.state(task.state, colour=output.coloured())} ({task.reason})"),
-            ("what", look.tidy(task.summary)),
-            ("waits", "; ".join(look.tidy(reason) for reason in task.waits)),
-            ("wanted", task.wanted or ""),
-            ("progress", progress(task.progress) if task.progress else ""),
-            ("error", error(task.error) if task.error else ""),
-            ("needs", _needs(task)),
-            ("holds", _holds(task)),
-            ("tries", tries + (f", {task.losses} lost" if task.losses else "")),
-            ("priority", str(task.priority)),
-            ("key", look.tidy(task.key or "")),
-            ("tags", ", ".join(look.tidy(tag) for tag in task.tags)),
-            ("timeout", views.format_duration(task.timeout) if task.timeout else ""),
-            ("on lost", task.on_lost or ""),
-            ("parent", f"#{task.parent}" if task.parent else ""),
-            ("scheduled", look.local(task.scheduled_at)),
-            ("next run", look.local(task.next_run_at) if task.state in ("PENDING", "RETRYING") else ""),
-            ("created", look.local(task.created_at)),
-            ("started", look.local(task.started_at)),
-            ("finished", look.local(task.finished_at)),
-            ("payload", _value(task.payload)),
-            ("checkpoint", _value(task.checkpoint)),
-            ("result", _value(task.result)),
-        ]
-    )
-
-
-def _needs(task: views.TaskView) -> str:
-    route = f"route {task.wants_route}" if task.wants_route else ""
-    if route and task.allow_direct:
-        route += " (or none)"
-    return ", ".join([*task.needs, *([route] if route else [])])
-
-
-def _holds(task: views.TaskView | views.AttemptView) -> str:
-    return ", ".join([*task.resources, *([f"route {task.route}"] if task.route else [])])
-
-
-def _human_attempts(task: views.TaskView) -> list[str]:
-    if not isinstance(task.attempts, list) or not task.attempts:
-        return []
-    now = views.now()
-    holds = any(_holds(each) for each in task.attempts)
-    headers = ("ATTEMPT", "WORKER", f"STARTED ({look.zone(now)})", "TOOK", "OUTCOME", "EXIT")
-    headers = (*headers, *(["HELD"] if holds else []), "ERROR")
-    rows = [
-        (
-            str(each.attempt),
-            str(each.worker),
-            look.local(each.started_at or each.dispatched_at, now=now),
-            _took(each),
-            each.outcome or "runs",
-            "" if each.exit_code is None else str(each.exit_code),
-            *([_holds(each)] if holds else []),
-            error(each.error) if each.error else "",
-        )
-        for each in task.attempts
-    ]
-    lines = ["", *look.table(headers, rows, width=output.width())]
-    tail = task.attempts[-1].tail
-    if tail:
-        lines += ["", "last output:", *(f"  {look.tidy(text)}" for text in tail.splitlines())]
-    return lines
-
-
-def _took(attempt: views.AttemptView) -> str:
-    if not attempt.started_at:
-        return ""
-    end = attempt.ended_at or views.utc_text(views.now())
-    return look.span(views.seconds_between(attempt.started_at, end))
-
-
-def _value(value: object) -> str:
-    return "" if value is None else look.tidy(output.json_text(value))
-
-
-def why(ctx: typer.Context, target: Target) -> int:
-    """Say why a task does not run now, and what to do about it."""
-    line: CommandLine = ctx.obj
-    with views.open_view(line.config) as view:
-        task, reasons = view.why(targets.one(view, target))
-    if line.json:
-        output.json_line({"id": task.id, "state": task.state, "reason": task.reason, "waits": reasons})
-        return 0
-    output.line(f"#{task.id} is {look.state(task.state)} ({task.reason})")
-    for text in reasons or _story(task):
-        output.line(f"  {_local_times(look.tidy(text))}")
-    return 0
-
-
-def _story(task: views.TaskView) -> list[str]:
-    if task.state == "RUNNING":
-        return [
-            f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(task.updated_at)}"
-        ]
-    lines = [f"it ended {look.local(task.finished_at)}"]
-    if task.error and task.state != "SUCCESS":
-        lines.append(error(task.error))
-    again = "retry --again" if task.state == "SUCCESS" else "retry"
-    return [*lines, f"to run it again: taskdeck {again} {task.id}"]
-
-
-def _local_times(text: str) -> str:
-    """Stored times inside a sentence as local ones."""
-    import re
-
-    return re.sub(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{6}Z", lambda found: look.local(found[0]), text)

@@ -1,0 +1,35 @@
+"""Does the engine work with the configuration that this command line reads? What is told where that explains something."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from taskdeck.engine.errors import TaskdeckError
+
+from .commandline import CommandLine
+
+
+def description(line: CommandLine) -> dict[str, Any]:
+    """What the engine says of itself; nothing where none answers."""
+    from taskdeck.engine import commands
+
+    try:
+        return commands.call(line.config, "ping", line.actor)
+    except TaskdeckError:
+        return {}
+
+
+def other_settings(line: CommandLine, told: dict[str, Any] | None = None) -> str:
+    """Both configurations, where they differ; else nothing. `told` is what the engine said, if it was asked already."""
+    told = description(line) if told is None else told
+    if not told.get("config"):
+        return ""
+    theirs, ours = told["config"]["file"], line.config.file
+    if os.path.realpath(theirs or "") == os.path.realpath(ours or ""):
+        return ""
+    return f"the engine works with {_named(theirs)}, this command with {_named(ours)}"
+
+
+def _named(file: object) -> str:
+    return str(file) if file else "no configuration file"
