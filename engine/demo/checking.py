@@ -58,9 +58,10 @@ def examine(database: Path, folder: Path) -> Findings:
     """Judge the demo in `folder` that ran on `database`. Raises `OSError` or `sqlite3.Error` where they can't be read."""
     run = json.loads((folder / plan.RUN_FILE).read_text(encoding="utf-8"))
     uri = f"file:{quote(str(database.resolve()))}?mode=ro"
+    anchors = database.with_name(f"{database.name}.anchors")
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
         connection.execute("BEGIN")
-        examination = Examination(Stories(connection), folder, run)
+        examination = Examination(Stories(connection, anchors), folder, run)
         examination.check()
     examination.findings.problems += _secrets(database, folder)
     return examination.findings
@@ -111,7 +112,7 @@ class Examination:
 
     def _ends(self) -> None:
         rows = {row["idempotency_key"]: row for row in self._rows("SELECT * FROM task ORDER BY id")}
-        planned = {each.key: each for each in plan.tasks(self._run["seed"], chaos=self._run["chaos"])}
+        planned = {each.key: each for each in plan.in_order(chaos=self._run["chaos"])}
         for key in sorted(planned.keys() - rows.keys()):
             self._say(f"{key}: the task is missing")
         for key in rows.keys() - planned.keys():

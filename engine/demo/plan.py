@@ -144,16 +144,21 @@ def tasks(
 
     Chaos changes no end: whatever is killed, each task must come to the same state for the same reason.
     """
-    pace = PACE[chaos]
-    planned = [
-        *_visits(site, folder),
-        *_uploads(site, now, pace),
-        *_troubles(folder),
-        *_commands(folder),
-        *_dated(now, pace),
-    ]
+    planned = in_order(chaos=chaos, site=site, folder=folder, now=now)
     random.Random(f"plan {seed}").shuffle(planned)
     return planned
+
+
+def in_order(*, chaos: bool, site: str = "", folder: str = "", now: datetime = NO_TIME) -> list[Planned]:
+    """All tasks as they stand here, kind by kind: the order of the summary."""
+    pace = PACE[chaos]
+    return [
+        *_visits(site, folder),
+        *_uploads(site, now, pace),
+        *_commands(folder),
+        *_dated(now, pace),
+        *_troubles(folder),
+    ]
 
 
 def _visits(site: str, folder: str) -> Iterator[Planned]:
@@ -163,9 +168,11 @@ def _visits(site: str, folder: str) -> Iterator[Planned]:
         yield _typed("fetch lists", f"fetch-{name}", "demo_fetch", payload)
     yield _typed("report", "report", "demo_report", {"folder": folder, "lists": len(lists())})
     for n in range(1, 5):
-        yield _typed("limited (429)", f"limited-{n}", "demo_limited", {"site": site}, least_attempts=2)
-        yield _typed("flaky (500)", f"flaky-{n}", "demo_flaky", {"site": site}, least_attempts=3)
         yield _typed("slow", f"slow-{n}", "demo_slow", {"site": site})
+    for n in range(1, 5):
+        yield _typed("limited (429)", f"limited-{n}", "demo_limited", {"site": site}, least_attempts=2)
+    for n in range(1, 5):
+        yield _typed("flaky (500)", f"flaky-{n}", "demo_flaky", {"site": site}, least_attempts=3)
     for n in range(1, HTTP):
         yield _typed("http", f"http-{n}", "http", {"url": f"{site}/whoami"}, route="demo")
 

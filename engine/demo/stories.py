@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
@@ -59,8 +60,9 @@ class Holding:
 class Stories:
     """One pass over the audit of an open database. `problems` names each thing that is wrong."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, anchors: Path) -> None:
         self._connection = connection
+        self._anchors = anchors
         self.problems: list[str] = []
         self._tales: dict[int, Tale] = {}
         self._slots: dict[tuple[str, str, int], Holding] = {}
@@ -91,7 +93,10 @@ class Stories:
 
     def _chain(self) -> None:
         last, previous = 0, ""
+        noted = self._noted()
         for event in self.rows("SELECT * FROM event_log ORDER BY event_id"):
+            if noted.pop(event["event_id"], event["hash"]) != event["hash"]:
+                self._say(f"event {event['event_id']}: the audit was another when it was anchored outside")
             if event["event_id"] != last + 1:
                 self._say(f"event {last + 1} is missing: the next one is {event['event_id']}")
             text = json.dumps([event[name] for name in HASHED], ensure_ascii=False, separators=(",", ":"))
@@ -103,6 +108,16 @@ class Stories:
         head = [(row["event_id"], row["hash"]) for row in self.rows("SELECT * FROM event_head")]
         if head != [(last, previous)]:
             self._say(f"the chain ends at event {last}, its head says {[number for number, _ in head]}")
+
+        if noted:
+            self._say(f"event {min(noted)} was anchored outside, and is not there")
+
+    def _noted(self) -> dict[int, str]:
+        """Hashes by event that were noted outside the database: lines of event, count, hash, time."""
+        if not self._anchors.exists():
+            return {}
+        lines = [line.split() for line in self._anchors.read_text(encoding="utf-8").splitlines()]
+        return {int(line[0]): line[2] for line in lines if len(line) == 4 and int(line[0])}
 
     # ---- events --------------------------------------------------------------------------------------------------
 

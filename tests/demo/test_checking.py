@@ -79,7 +79,12 @@ def copy(ran: Ran, tmp_path: Path) -> Ran:
     made = Ran(tmp_path / "demo.db")
     shutil.copy(ran.database, made.database)
     shutil.copytree(ran.folder, made.folder)
+    shutil.copy(anchors_of(ran), anchors_of(made))
     return made
+
+
+def anchors_of(demo: Ran) -> Path:
+    return demo.database.with_name(f"{demo.database.name}.anchors")
 
 
 def check(demo: Ran) -> subprocess.CompletedProcess[str]:
@@ -247,6 +252,12 @@ def test_a_changed_or_missing_event_breaks_the_chain(copy: Ran) -> None:
     problems = copy.problems()
     assert names(problems, "event 10: the chain breaks here")
     assert names(problems, "event 20 is missing")
+
+
+def test_an_audit_that_was_written_anew_is_not_the_one_that_was_anchored(copy: Ran) -> None:
+    with copy.writing() as db:
+        change(db, 10, message="nothing happened")
+    assert names(copy.problems(), "the audit was another when it was anchored outside")
 
 
 def test_a_task_that_is_gone_and_one_that_nobody_planned_are_named(copy: Ran) -> None:
