@@ -34,7 +34,7 @@ from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .announce import Announcer
 from .crash import crash_at
-from .dispatch import Dispatched, Limits, dispatch
+from .dispatch import Dispatched, Limits, dispatch, stuck_on
 from .housekeeping import anchor
 from .inventory import take_inventory
 from .leasing import Leasing
@@ -47,10 +47,14 @@ from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
 from .reloading import Reloader
+from .telling import counted, summary
 from .warden import Warden
 from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
+
+TOLD_EVERY = 60.0
+"""Seconds between two notes that the run waits for a person."""
 
 LONGEST_REST = 5.0
 """The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
@@ -108,6 +112,8 @@ class Engine:
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
+        self._idle = False
+        self._tell_again_at = 0.0
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -149,9 +155,8 @@ class Engine:
         self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         for story in self._recovered:
             log.warning("recovered: %s", story)
-        self._recorder = Recorder(
-            self.config, self.policies, Outcomes(self.policies, random.SystemRandom().uniform)
-        )
+        outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
+        self._recorder = Recorder(self.config, self.policies, outcomes)
         self.workforce = Workforce()
         self.reception = Reception(
             self.config, self.clock, self.writer, self._recorder, self.policies, self.workforce, self.wake
@@ -166,6 +171,7 @@ class Engine:
             engine_id=self._engine_id,
             socket_path=self._socket,
             code_version=self._code_version,
+            outcomes=outcomes,
             on_change=self.wake,
         )
         self.prober = Prober(self.config, self.clock, self.writer, self.wake)
@@ -182,7 +188,11 @@ class Engine:
     async def _drain(self) -> None:
         grace = 0.0 if self._stop_now else self.config.engine.stop_grace
         if self.workforce.running:
-            log.info("stopping: %d attempts have %.0f s to reach a checkpoint", self.workforce.running, grace)
+            log.info(
+                "stopping: %s %.0f s to reach a checkpoint",
+                counted(self.workforce.running, "attempt has", "attempts have"),
+                grace,
+            )
         await self.writer.write(self._record_stopping)
         draining = asyncio.create_task(self.warden.stop(grace))
         while not draining.done():
@@ -193,6 +203,17 @@ class Engine:
                 self._hurry.clear()
                 self.warden.hurry()
         await draining
+        if not self._idle:
+            await self._tell_what_is_left()
+
+    async def _tell_what_is_left(self) -> None:
+        left = await self.writer.write(
+            tasks.unfinished, self.options.since, tuple(sorted(self.workforce.types))
+        )
+        if waiting := left["open"] + left["stuck"]:
+            log.info("stopped; %s at the next run", counted(waiting, "task goes on", "tasks go on"))
+        else:
+            log.info("stopped")
 
     async def _close(self, server: Server) -> None:
         for loop in self._loops:
@@ -236,7 +257,7 @@ class Engine:
             Loop(
                 "warden",
                 self.warden.tick,
-                lambda: self._pause(heartbeat / 3),
+                lambda: self._pause(min(5.0, heartbeat / 3)),
                 self.clock,
                 self._on_loop_error,
             ),
@@ -279,7 +300,7 @@ class Engine:
         """One tick: choose, claim, commit; then send."""
         self._wake.clear()
         limits = Limits(
-            workers=self.workforce.rooms(),
+            workers=self.workforce.rooms(self.clock.monotonic()),
             max_running=self.config.engine.max_running,
             lease=self.config.engine.lease,
             logs=str(self.config.log_directory),
@@ -290,17 +311,17 @@ class Engine:
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)
         crash_at("after_claim_commit")
         for worker_id, runs in done.runs.items():
-            if unsent := self.workforce.dispatch(worker_id, runs, done.suspects):
+            if unsent := self.workforce.dispatch(worker_id, runs, done.suspects, self.clock.monotonic()):
                 await self.warden.give_back([run.task_id for run in unsent], worker_id)
         crash_at("after_dispatch")
-        self.workforce.pass_on(done.wishes, self.config.engine.cancel_grace)
+        self.workforce.pass_on(done.wishes, self.config.engine.cancel_grace, self.clock.monotonic())
         self._next_wake = done.wake_at
         if done.runs:
             self.wake()  # there may be more than one batch
         elif self.options.until_idle and not self._stop.is_set():
-            await self._end_if_idle()
+            await self._end_if_idle(limits)
 
-    async def _end_if_idle(self) -> None:
+    async def _end_if_idle(self, limits: Limits) -> None:
         if not self.workforce.published.is_set():
             return
         left = await self.writer.write(
@@ -310,15 +331,26 @@ class Engine:
             code = 1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0
             if left["stuck"]:
                 log.error(
-                    "%d tasks have no handler and can't run (see: taskdeck list state:pending)", left["stuck"]
+                    "%s no handler and can't run (see: taskdeck list state:pending)",
+                    counted(left["stuck"], "task has", "tasks have"),
                 )
             ended = await self.writer.write(tasks.ended_since, self.options.since)
-            summary = ", ".join(f"{count} {state}" for state, count in ended.items())
-            log.info("nothing is left to do: %s", summary or "no task ended in this run")
+            log.info("nothing is left to do: %s", summary(ended))
+            self._idle = True
             self.request_stop(exit_code=code)
         elif self._waited_too_long() and left["running"] == 0:
-            log.error("%d tasks still wait after --max-wait", left["open"])
+            log.error("%s after --max-wait", counted(left["open"], "task still waits", "tasks still wait"))
             self.request_stop(exit_code=124)
+        elif left["running"] == 0:
+            await self._tell_what_is_waited_for(limits)
+
+    async def _tell_what_is_waited_for(self, limits: Limits) -> None:
+        """Where nothing runs and nothing can start by itself, say so and what to do, once a minute at most."""
+        if self.clock.monotonic() < self._tell_again_at:
+            return
+        if why := await self.writer.write(stuck_on, limits, self.policies):
+            self._tell_again_at = self.clock.monotonic() + TOLD_EVERY
+            log.warning("waiting: %s", why)
 
     def _waited_too_long(self) -> bool:
         if self.options.max_wait is None:
@@ -410,7 +442,7 @@ class Engine:
             "ENGINE_STOPPING",
             actor=ENGINE,
             reason="stop",
-            message=f"{self.workforce.running} attempts run",
+            message=counted(self.workforce.running, "attempt runs", "attempts run"),
             ours=True,
         )
 

@@ -28,8 +28,13 @@ def take_all(
     started: set[int],
     policies: Policies,
     max_losses: int,
+    *,
+    charged: bool = True,
 ) -> list[str]:
-    """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others."""
+    """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others.
+
+    Not `charged`: the engine itself had to end the worker because of another task.
+    """
     stories = []
     for row in held:
         current = tasks.get(tx, row["id"])
@@ -45,6 +50,7 @@ def take_all(
                         started=row["fence"] in started,
                         policies=policies,
                         max_losses=max_losses,
+                        charged=charged,
                     ),
                     current,
                 )
@@ -71,6 +77,7 @@ def lose(
     started: bool,
     policies: Policies,
     max_losses: int,
+    charged: bool = True,
 ) -> str:
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7"."""
     if task["state"] is LOST:
@@ -87,7 +94,8 @@ def lose(
     if task["state"] is PAUSED:
         return _lost_while_suspended(tx, task, cause)
     fence = tx.next_fences(1)[0]
-    losses = {"losses": task["losses"] + 1, "losses_total": task["losses_total"] + 1, "fence": fence}
+    loss = int(charged)
+    losses = {"losses": task["losses"] + loss, "losses_total": task["losses_total"] + loss, "fence": fence}
     tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
     return _take_over(tx, {**task, **losses, "state": LOST}, cause, policies, max_losses)
 

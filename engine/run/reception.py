@@ -30,6 +30,7 @@ from .messages import (
     Hello,
     Manifest,
     Outcome,
+    Started,
     Validate,
     Validated,
     Welcome,
@@ -38,7 +39,7 @@ from .messages import (
 )
 from .policies import Policies
 from .recording import Recorder
-from .workforce import WorkerHandle, Workforce
+from .workforce import FORCE_SLACK, WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.reception")
 
@@ -152,14 +153,27 @@ class Reception:
                 await self._clock.pause(0.5)
 
     def _settle(self, handle: WorkerHandle, reports: list[Any]) -> None:
-        ended = [each for each in reports if isinstance(each, Outcome)]
-        for outcome in ended:
-            if outcome.kind in ("stopped", "resumed"):
-                handle.asked.pop(outcome.fence, None)
-            else:
-                handle.forget(outcome.fence)
+        now, slack = self._clock.monotonic(), self.config.engine.cancel_grace + FORCE_SLACK
+        ended = False
+        for report in reports:
+            if isinstance(report, Started):
+                handle.begun(report.fence, now, slack)
+            elif isinstance(report, Outcome):
+                ended = True
+                self._outcome(handle, report, now, slack)
         if ended:
             self._on_change()
+
+    def _outcome(self, handle: WorkerHandle, outcome: Outcome, now: float, slack: float) -> None:
+        """A suspended attempt's timeout stands still; one that goes on has its whole timeout before the engine steps in."""
+        if outcome.kind not in ("stopped", "resumed"):
+            handle.forget(outcome.fence)
+            return
+        handle.asked.pop(outcome.fence, None)
+        if outcome.kind == "stopped":
+            handle.deadlines.pop(outcome.fence, None)
+        else:
+            handle.begun(outcome.fence, now, slack)
 
     def _beat(self, handle: WorkerHandle, beat: Beat) -> None:
         handle.cpu_at_beat = identity.cpu_seconds(handle.identity.pid) or beat.cpu

@@ -19,12 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
 from ..errors import StoreError, TaskdeckError
+from ..rules.failures import Failure, FailureClass
 from ..rules.liveness import Signs, Verdict, gap, judge, restart_delay
-from ..store import processes, tasks
+from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
@@ -32,6 +35,8 @@ from . import journal
 from .crash import crash_at
 from .leftovers import end_leftovers, worker_mark
 from .losing import take_all
+from .messages import Outcome
+from .outcomes import Outcomes
 from .policies import Policies
 from .reception import Reception
 from .workforce import WorkerHandle, Workforce
@@ -57,6 +62,7 @@ class Warden:
         engine_id: int,
         socket_path: Path,
         code_version: str,
+        outcomes: Outcomes,
         on_change: Callable[[], None],
     ) -> None:
         self.config = config
@@ -68,7 +74,10 @@ class Warden:
         self._engine_id = engine_id
         self._socket = socket_path
         self._code_version = code_version
+        self._outcomes = outcomes
         self._on_change = on_change
+        self._stop_asked = asyncio.Event()
+        self._trouble = False
         self._quick_deaths = 0
         self._stopping = False
         self._last_tick: float | None = None
@@ -146,16 +155,76 @@ class Warden:
 
     async def tick(self) -> None:
         """Judge the silent. A gap in the engine's own ticks gives everyone a fresh lease instead of a verdict."""
-        now, every = self._clock.monotonic(), self.config.engine.heartbeat / 3
+        now, every = self._clock.monotonic(), min(5.0, self.config.engine.heartbeat / 3)
         away = self._last_tick is not None and gap(now - self._last_tick, every)
         self._last_tick = now
+        if self._writer.failing:
+            self._trouble = True  # beats that can't be written are no silence
+        elif self._trouble:
+            self._trouble, away = False, True
         for handle in self._workforce:
-            if away:
+            if away or self._writer.failing:
                 handle.last_beat = now
                 handle.lease_until = self._clock.boot() + self.config.engine.lease
+            if away:
                 await self._writer.write(tasks.renew, handle.id, self.config.engine.lease)
-            else:
+            elif not self._writer.failing and not handle.doomed:
                 await self._judge(handle, now)
+                await self._force(handle, now)
+
+    async def _force(self, handle: WorkerHandle, now: float) -> None:
+        """Attempts that are long past their limit, and that their worker has not ended: the engine ends them.
+
+        A handler that swallows its cancellation, or blocks the loop, can only be ended with its worker. What becomes of
+        these tasks is written first, so that the end of the worker charges nobody else.
+        """
+        late = {fence: what for fence, (until, what) in handle.deadlines.items() if now >= until}
+        if not late:
+            return
+        forced = await self._write(self._end_late, handle, late)
+        handle.forced_by += forced
+        for fence in late:
+            handle.forget(fence)
+        if forced:
+            log.error(
+                "worker %d is ended: %s would not end", handle.id, ", ".join(f"#{each}" for each in forced)
+            )
+            self._doom(handle)
+
+    def _end_late(self, tx: Transaction, handle: WorkerHandle, late: dict[int, str]) -> list[int]:
+        forced = []
+        for task in tasks.of_worker(tx, handle.id):
+            what = late.get(task["fence"])
+            if what is None:
+                continue
+            failure = Failure(
+                FailureClass.RETRYABLE, "timeout", "it did not end at its timeout", "engine's limit"
+            )
+            outcome = Outcome(
+                task["id"], task["fence"], "failed", failure=msgspec.json.encode(failure).decode()
+            )
+            if what == "cancel":
+                outcome = Outcome(task["id"], task["fence"], "cancelled")
+            operations.doubt_open_ones(tx, task["fence"])
+            self._outcomes.apply(tx, task, outcome)
+            forced.append(task["id"])
+        if forced:
+            tx.event(
+                "WORKER_FORCED",
+                actor=ENGINE,
+                worker_id=handle.id,
+                level="error",
+                reason="would_not_end",
+                message=f"ended by the engine: {', '.join(f'#{each}' for each in forced)} would not end",
+                payload={"tasks": forced, "others": len(handle.running) - len(forced)},
+                ours=True,
+            )
+        return forced
+
+    def _doom(self, handle: WorkerHandle) -> None:
+        """End a worker for good; its death is seen by its pidfd."""
+        handle.doomed = True
+        identity.kill(handle.identity, signal.SIGKILL)
 
     async def _judge(self, handle: WorkerHandle, now: float) -> None:
         if (
@@ -164,7 +233,7 @@ class Warden:
             and now - handle.started > self.config.engine.start_timeout
         ):
             log.error("worker %d did not come up within %.0f s", handle.id, self.config.engine.start_timeout)
-            identity.kill(handle.identity, signal.SIGKILL)
+            self._doom(handle)
             return
         silent = now - handle.last_beat
         cpu = identity.cpu_seconds(handle.identity.pid) or 0.0
@@ -179,7 +248,7 @@ class Warden:
             log.warning(
                 "worker %d: its lease ran out after %.0f s of silence; it is ended", handle.id, silent
             )
-            identity.kill(handle.identity, signal.SIGKILL)
+            self._doom(handle)
         elif (
             verdict is Verdict.ALIVE
             and cpu > handle.cpu_at_beat
@@ -228,7 +297,7 @@ class Warden:
         code = handle.process.wait()
         handle.ready = False
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
-        task_ids = [row["id"] for row in held]
+        task_ids = [row["id"] for row in held] + handle.forced_by
         left = await asyncio.to_thread(
             end_leftovers, self.config.db, handle.incarnation, task_ids, self._clock
         )
@@ -269,8 +338,18 @@ class Warden:
             payload={"pid": handle.identity.pid, "exit_code": code, "tasks": [row["id"] for row in held]},
             ours=True,
         )
+        if not orderly:
+            log.error(
+                "worker %d (pid %d): %s; it held %d tasks", handle.id, handle.identity.pid, how, len(held)
+            )
         stories = take_all(
-            tx, held, f"worker {handle.id} {how}", started, self._policies, self.config.engine.max_losses
+            tx,
+            held,
+            f"worker {handle.id} {how}",
+            started,
+            self._policies,
+            self.config.engine.max_losses,
+            charged=not handle.forced_by,
         )
         for story in stories:
             log.warning("%s", story)
@@ -278,13 +357,19 @@ class Warden:
     async def _replace(self, handle: WorkerHandle) -> None:
         quick = self._clock.monotonic() - handle.started < QUICK
         self._quick_deaths = self._quick_deaths + 1 if quick else 0
-        await self._clock.pause(restart_delay(max(0, self._quick_deaths - 1)))
+        await self._rest(restart_delay(max(0, self._quick_deaths - 1)))
         while not self._stopping:
             try:
                 return await self._start_one()
             except (OSError, TaskdeckError) as error:
                 log.error("a worker can't be started: %s", error)
-                await self._clock.pause(restart_delay(5))
+                await self._rest(restart_delay(5))
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, unless the engine is to stop meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop_asked.wait()
 
     async def give_back(self, task_ids: list[int], worker_id: int) -> None:
         """These were claimed for a worker that went away before they could be sent: they are free (never started)."""
@@ -301,6 +386,7 @@ class Warden:
     async def stop(self, grace: float) -> None:
         """Drain: attempts have `grace` seconds to reach their next checkpoint; then what is left is ended, workers too."""
         self._stopping = True
+        self._stop_asked.set()
         self._workforce.drain(grace)
         if not await self._workforce.all_gone(grace + 1.0):
             for handle in self._workforce:

@@ -18,6 +18,11 @@ from ..edge.link import AsyncLink, LinkError
 from ..rules.selection import WorkerRoom
 from .messages import Ask, Farewell, Run, TypeInfo, encode
 
+FORCE_SLACK = 3.0
+"""Seconds beyond an attempt's own limit in which the worker itself must have ended it; then the engine does."""
+BLOCKED_AFTER = 3.0
+"""Seconds after which a worker that has not begun what it was sent gets no more."""
+
 
 @dataclass
 class WorkerHandle:
@@ -45,11 +50,21 @@ class WorkerHandle:
     """Fence → task of what was sent to it and has not ended."""
     asked: dict[int, str] = field(default_factory=dict)
     """Fence → the wish that was passed on."""
+    unstarted: dict[int, float] = field(default_factory=dict)
+    """Fence → when it was sent and not begun yet: a worker that doesn't begin is blocked."""
+    timeouts: dict[int, float] = field(default_factory=dict)
+    """Fence → the timeout of an attempt that has one, in seconds."""
+    deadlines: dict[int, tuple[float, str]] = field(default_factory=dict)
+    """Fence → until when the attempt must have ended, and as what (`timeout` or `cancel`) the engine ends it then."""
+    doomed: bool = False
+    """It was killed, and its death is awaited."""
+    forced_by: list[int] = field(default_factory=list)
+    """Tasks that would not end, for which the engine ended the worker: the others in it are not charged."""
     link_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def room(self) -> WorkerRoom:
         """What the selection needs to know."""
-        free = max(0, self.slots - len(self.running))
+        free = 0 if self.doomed else max(0, self.slots - len(self.running))
         return WorkerRoom(self.id, free, len(self.running), frozenset(self.types), bool(self.alone))
 
     def send(self, *messages: Any) -> bool:
@@ -65,8 +80,19 @@ class WorkerHandle:
     def forget(self, fence: int) -> None:
         """The attempt has ended."""
         self.running.pop(fence, None)
-        self.asked.pop(fence, None)
+        for kept in (self.asked, self.unstarted, self.timeouts, self.deadlines):
+            kept.pop(fence, None)
         self.alone.discard(fence)
+
+    def begun(self, fence: int, now: float, slack: float) -> None:
+        """The attempt has begun (or goes on): from now on its timeout counts, and the engine's own after it."""
+        self.unstarted.pop(fence, None)
+        if fence in self.timeouts and fence in self.running:
+            self.deadlines.setdefault(fence, (now + self.timeouts[fence] + slack, "timeout"))
+
+    def is_blocked(self, now: float) -> bool:
+        """Something was sent a while ago and has not begun: its loop is busy with something else."""
+        return any(now - sent > BLOCKED_AFTER for sent in self.unstarted.values())
 
 
 class Workforce:
@@ -104,9 +130,9 @@ class Workforce:
             return False
         return True
 
-    def rooms(self) -> tuple[WorkerRoom, ...]:
-        """The workers that take tasks."""
-        return tuple(handle.room() for handle in self if handle.ready)
+    def rooms(self, now: float) -> tuple[WorkerRoom, ...]:
+        """The workers that take tasks; one that is blocked takes none."""
+        return tuple(handle.room() for handle in self if handle.ready and not handle.is_blocked(now))
 
     @property
     def running(self) -> int:
@@ -122,18 +148,21 @@ class Workforce:
         """A ready worker that knows this type."""
         return next((handle for handle in self if handle.ready and type_name in handle.types), None)
 
-    def dispatch(self, worker_id: int, runs: list[Run], suspects: set[int]) -> list[Run]:
+    def dispatch(self, worker_id: int, runs: list[Run], suspects: set[int], now: float) -> list[Run]:
         """Send claimed attempts. Returns those that could not be sent, since the worker went away meanwhile."""
         handle = self._workers.get(worker_id)
         if handle is None or not handle.ready or not handle.send(*runs):
             return runs
         for run in runs:
             handle.running[run.fence] = run.task_id
+            handle.unstarted[run.fence] = now
+            if run.timeout:
+                handle.timeouts[run.fence] = run.timeout
             if run.task_id in suspects:
                 handle.alone.add(run.fence)
         return []
 
-    def pass_on(self, wishes: list[dict[str, Any]], grace: float) -> None:
+    def pass_on(self, wishes: list[dict[str, Any]], grace: float, now: float) -> None:
         """Tell workers what people want of running attempts, once each; a withdrawn pause is told as well."""
         wanted_of = {wish["fence"]: wish["wanted"] for wish in wishes}
         for handle in self:
@@ -143,6 +172,8 @@ class Workforce:
                     wanted = "resume"
                 if wanted is not None and handle.asked.get(fence) != wanted:
                     handle.asked[fence] = wanted
+                    if wanted == "cancel":
+                        handle.deadlines[fence] = (now + grace + FORCE_SLACK, "cancel")
                     handle.send(Ask(task_id, fence, wanted, grace))
 
     def drain(self, grace: float, *, now: bool = False) -> None:

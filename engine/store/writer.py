@@ -47,6 +47,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self.commits = 0
+        self.failing = False
+        """The last group could not be committed: disk full, read-only, locked. Nobody may be judged by what isn't written."""
 
     def start(self) -> None:
         """Start the thread."""
@@ -95,8 +97,12 @@ class Writer:
                     raise sqlite3.OperationalError("the transaction was rolled back by SQLite")
             self._transaction.commit()
             self.commits += 1
+            self.failing = False
         except Exception as error:
             self._transaction.roll_back()
+            self.failing = True
+            # A full disk may be full of our own log: its pages can often still go where the database has room.
+            self._checkpoint("TRUNCATE", 0)
             failure = error if isinstance(error, Unavailable) else _refusal(error)
             settled = [(future, None, failure) for future, _, _ in group]
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -108,7 +114,7 @@ class Writer:
         try:
             return future, self._transaction.unit(unit, *args), None
         except Exception as error:
-            return future, None, error
+            return future, None, _refusal(error) if is_passing(error) else error
 
     def _checkpoint(self, mode: str, above: int) -> None:
         try:
@@ -116,6 +122,20 @@ class Writer:
                 self._transaction.connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         except (OSError, sqlite3.Error):
             return  # the next round tries again; nothing committed depends on it
+
+
+_PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR})
+_PASSING |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
+
+
+def is_passing(error: BaseException | None) -> bool:
+    """Is it the disk's or a lock's affair, which may be over in a moment? Looks behind peewee's own error too."""
+    while error is not None:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None:
+            return code & 0xFF in _PASSING
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _refusal(error: Exception) -> StoreError:
