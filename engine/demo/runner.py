@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ..clock import Clock
+from ..clock import Clock, SystemClock
 from ..commands import call
 from ..config import Config, load
 from ..edge import identity
@@ -65,13 +65,13 @@ class Runner:
     def __init__(
         self,
         options: Options,
-        clock: Clock,
         tell: Callable[[str], None],
         progress: Callable[[Mapping[str, int]], None],
         interrupted: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
     ) -> None:
         self._options = options
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._tell = tell
         self._progress = progress
         self._interrupted = interrupted

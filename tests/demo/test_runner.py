@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.demo.runner import Options, Runner
 from taskdeck.engine.errors import Refused, TaskdeckError
 from tests.tui.calls import PROGRAM
@@ -25,7 +24,7 @@ class Heard:
 
     def runner(self, folder: Path, *program: str, chaos: bool = False) -> Runner:
         options = Options(folder, folder / "taskdeck.db", program, 1, chaos)
-        return Runner(options, SystemClock(), self.said.append, self._progress)
+        return Runner(options, self.said.append, self._progress)
 
     def _progress(self, counts: Mapping[str, int]) -> None:
         self.counts = counts

@@ -76,7 +76,6 @@ def _check(line: CommandLine) -> int:
 
 
 def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, keep: bool) -> int:
-    from taskdeck.engine.clock import SystemClock
     from taskdeck.engine.demo import plan, runner
 
     named = line.paths.get("--db")
@@ -89,7 +88,7 @@ def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, ke
     tell(_settings(plan.settings(chaos=chaos)))
     well, interrupted = False, _watch_signals()
     try:
-        report = runner.Runner(options, SystemClock(), tell, live.show, interrupted).run()
+        report = runner.Runner(options, tell, live.show, interrupted).run()
         live.clear()
         well = _judge(line, report.findings, report.seconds) == 0
     finally:
