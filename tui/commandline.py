@@ -42,6 +42,13 @@ class CommandLine:
 
         return config.load(path=self.paths.get("--config"), db=self.paths.get("--db"))
 
+    @property
+    def places(self) -> str:
+        """` --config X --db Y` as they were given, for a command that is told to be typed next."""
+        import shlex
+
+        return "".join(f" {name} {shlex.quote(str(path))}" for name, path in self.paths.items())
+
     @cached_property
     def actor(self) -> str:
         """Who asks: `cli:` and the name of the user."""

@@ -55,18 +55,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     """Carry out dated requests, then start what can start."""
     control.apply_due(tx)
     rested_at = slots.let_rested_return(tx)
-    pools, routes = slots.rooms(tx.connection)
-    situation = Situation(
-        now=tx.now,
-        max_running=limits.max_running,
-        running=tasks.running_by_type(tx),
-        caps=policies.caps(),
-        held=processes.holds(tx),
-        pools=pools,
-        routes=routes,
-        workers=limits.workers,
-        stopping=limits.stopping,
-    )
+    situation = _situation(tx, limits, policies)
     starts = choose(_candidates(tx, situation, policies), situation).starts[:BATCH] if limits.workers else ()
     runs: dict[int, list[Run]] = {}
     for start in starts:
@@ -80,6 +69,31 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     suspects = {start.candidate.id for start in starts if start.candidate.losses}
     wake_at = _earlier(tasks.next_due(tx), requests.next_dated(tx), rested_at)
     return Dispatched(runs, suspects, tasks.wishes(tx), wake_at)
+
+
+def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:
+    pools, routes = slots.rooms(tx.connection)
+    return Situation(
+        now=tx.now,
+        max_running=limits.max_running,
+        running=tasks.running_by_type(tx),
+        caps=policies.caps(),
+        held=processes.holds(tx),
+        pools=pools,
+        routes=routes,
+        workers=limits.workers,
+        stopping=limits.stopping,
+    )
+
+
+def stuck_on(tx: Transaction, limits: Limits, policies: Policies) -> str:
+    """Why the first due task waits, where none that is due can start now; else nothing."""
+    heads = [candidate(row, policies) for lane in tasks.lanes(tx) for row in tasks.due(tx, lane, 1)]
+    choice = choose(heads, _situation(tx, limits, policies))
+    if choice.starts or not choice.waits:
+        return ""
+    first = min(choice.waits)
+    return f"#{first}: {'; '.join(choice.waits[first])}"
 
 
 def _candidates(tx: Transaction, situation: Situation, policies: Policies) -> list[Candidate]:

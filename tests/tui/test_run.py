@@ -10,10 +10,10 @@ from tests.tui.calls import PROGRAM, Calls
 
 
 @contextmanager
-def engine(taskdeck: Calls) -> Iterator[subprocess.Popen[bytes]]:
+def engine(taskdeck: Calls, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """An engine that is up and is ended afterwards, whatever happened."""
     process = subprocess.Popen(
-        [*PROGRAM, "run"],
+        [*PROGRAM, "run", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -61,6 +61,39 @@ def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
         assert taskdeck("stop").out == "the engine stopped\n"
         assert running.wait(30) == 0
     assert "was not running" in taskdeck("stop").out
+
+
+def test_a_run_that_only_a_person_can_let_go_on_says_so(taskdeck: Calls) -> None:
+    taskdeck("add", "--", "true")
+    taskdeck("pause", "--queue")
+    with engine(taskdeck, "--until-idle") as running:
+        assert running.stderr
+        told = running.stderr.readline().decode()
+        assert "waiting: #1: the queue is held" in told
+        assert "taskdeck resume --queue" in told
+        taskdeck("resume", "--queue")
+        assert running.wait(30) == 0
+        assert b"waiting" not in running.stderr.read()
+
+
+def test_a_stopped_run_says_what_goes_on_and_a_failed_one_where_to_look(taskdeck: Calls) -> None:
+    with engine(taskdeck) as running:
+        assert running.stderr
+        taskdeck("pause", "--queue")
+        taskdeck("add", "--", "true")
+        taskdeck("stop")
+        assert "1 task goes on at the next run" in running.stderr.read().decode()
+        running.wait(30)
+    taskdeck("resume", "--queue")
+    taskdeck("add", "--retries", "0", "--", "sh", "-c", "exit 64")
+    ended = taskdeck.process("run", "--until-idle", code=1)
+    assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.err
+
+
+def test_a_run_on_a_terminal_says_where_to_look_with_the_paths_it_was_given(taskdeck: Calls) -> None:
+    taskdeck("add", "--", "true")
+    shown = taskdeck.on_terminal("run", "--until-idle", "--db", str(taskdeck.db)).out
+    assert f"look: taskdeck list --db {taskdeck.db}" in " ".join(shown.split())
 
 
 def test_a_gone_engine_is_waited_for_only_as_long_as_asked(taskdeck: Calls) -> None:

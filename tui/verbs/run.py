@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from .. import adding, output
 from ..commandline import CommandLine
 from ..moments import duration
 
+SIGNALS = 128
+"""An exit code above it is a signal's number more."""
 SLACK = 15.0
 """Seconds beyond the stop's own grace within which the engine must be gone."""
 
@@ -43,7 +46,24 @@ def run(
         adding.add_file(line, file, wait=False)
     from taskdeck.engine.main import run as run_engine
 
-    return run_engine(line.config, until_idle=until_idle, max_wait=seconds)
+    code = run_engine(line.config, until_idle=until_idle, max_wait=seconds)
+    _tell_the_end(line, code)  # only a terminal comes here; without one this process became the supervisor
+    return code
+
+
+def _tell_the_end(line: CommandLine, code: int) -> None:
+    """What became of a run that was killed, and where to look at what it did."""
+    if code - SIGNALS in list(signal.Signals):
+        name = signal.Signals(code - SIGNALS).name
+        if views.holder(line.config).running:
+            output.note(
+                f"the supervisor was killed ({name}); the engine works on without one: taskdeck status"
+            )
+        else:
+            output.note(
+                f"the run was killed ({name}); nothing is lost, go on with: taskdeck run{line.places}"
+            )
+    output.note(f"look: taskdeck list{line.places}")
 
 
 def stop(
