@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .run.context import Context as Context
     from .run.handlers import task as task
+    from .run.sync_context import SyncContext as SyncContext
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "ResourceFault",
     "Retry",
     "StopRequested",
+    "SyncContext",
     "__version__",
     "task",
 ]
@@ -69,8 +71,11 @@ class StopRequested(BaseException):
     """Raised by a checkpoint when the task shall pause or stop. No `except Exception` of a handler swallows it."""
 
 
+_LATE = {"Context": ".run.context", "SyncContext": ".run.sync_context", "task": ".run.handlers"}
+
+
 def __getattr__(name: str) -> object:
-    module = {"Context": ".run.context", "task": ".run.handlers"}.get(name)
+    module = _LATE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(module, __name__), name)

@@ -173,7 +173,8 @@ class ProgressReport:
 
     def report(self, done: float | None, total: float | None, note: str = "") -> None:
         """Take the newest figures; older ones that weren't sent yet are dropped."""
-        self._latest = Progress(self._run.task_id, self._run.fence, done, total, note[:200])
+        done, total = _figure("done", done), _figure("total", total)
+        self._latest = Progress(self._run.task_id, self._run.fence, done, total, str(note)[:200])
         rest = self._sent + PROGRESS_EVERY - self._clock.monotonic()
         if rest <= 0:
             self.flush()
@@ -196,3 +197,10 @@ class ProgressReport:
         await self._clock.pause(seconds)
         self._timer = None
         self.flush()
+
+
+def _figure(name: str, value: float | None) -> float | None:
+    """The number as the engine can read it. Raises `TypeError`: what is none would spoil the link for everybody."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise TypeError(f"progress: {name} must be a number, not {value!r:.60}")
+    return None if value is None else float(value)

@@ -6,21 +6,18 @@ Whatever the handler does, exactly one outcome follows. Must not know of other a
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 from .. import StopRequested
 from ..rules import payloads
-from . import params
 from .attempts import Attempt
 from .context import Context
 from .crash import crash_at
-from .endings import failed, in_doubt, timed_out
+from .endings import InDoubt, failed, in_doubt, timed_out, told
 from .handlers import Handler
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
-from .operations import InDoubt
 from .python_logs import PythonLog
 
 CANCEL_EVERY = 1.0
@@ -71,7 +68,7 @@ class HandlerCall:
         handler, run = self._handler, self.attempt.run
         assert handler.function is not None
         try:
-            arguments = arguments_for(handler, run.payload)
+            arguments = handler.arguments(run.payload)
             self._task = asyncio.current_task()
             result = await handler.function(self._context, *arguments)
             self._task = None
@@ -103,7 +100,7 @@ class HandlerCall:
             return failed(run, timed_out(run.timeout or 0.0), tail=self._log.tail())
         if isinstance(error, InDoubt):
             return in_doubt(run, str(error), tail=self._log.tail())
-        self._log.write(_told(error))
+        self._log.write(told(error))
         return failed(run, attempt.held.failure(error, attempt.clock.utc()), tail=self._log.tail())
 
     def _after(self, seconds: float, act: Callable[[], Any]) -> None:
@@ -128,22 +125,8 @@ class HandlerCall:
                 self.attempt.note("HANDLER_WONT_STOP", "the handler goes on after being cancelled")
 
 
-def arguments_for(handler: Handler, payload: str) -> tuple[Any, ...]:
-    """What the function takes after the context. Raises `InvalidPayload`."""
-    value = params.convert(handler.params, payloads.decode(payload, where="payload"))
-    return () if handler.params is params.NOTHING else (value,)
-
-
 def _holds(error: BaseException | None, kind: type[BaseException]) -> bool:
     """Is it of this kind, or a group (of a task group) that holds one?"""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kind) is not None
     return isinstance(error, kind)
-
-
-def _told(error: BaseException) -> str:
-    """The author's own frames of a failure, for the attempt's log; what was raised on purpose needs none."""
-    if type(error).__module__ == "taskdeck.engine":
-        return f"{type(error).__name__}: {error}"
-    frames = error.__traceback__.tb_next if error.__traceback__ else None
-    return "".join(traceback.format_exception(type(error), error, frames))

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import StopRequested
 from ..errors import StaleLease
+from .attempt_view import AttemptView
 from .attempts import Attempt
 from .handlers import Handler
 from .http_session import Http
@@ -23,10 +24,11 @@ from .request_log import RequestLog
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
-class Context:
+class Context(AttemptView):
     """The attempt from inside. One for each attempt; never shared between them."""
 
     def __init__(self, attempt: Attempt, handler: Handler, write_log: Callable[[str], None]) -> None:
+        super().__init__(attempt.run, attempt.held)
         self._attempt = attempt
         self._handler = handler
         self._write_log = write_log
@@ -37,54 +39,9 @@ class Context:
         self._http = Http(attempt, self._requests, direct=may_be_direct)
 
     @property
-    def task_id(self) -> int:
-        """The task's number, as in `#42`."""
-        return self._attempt.run.task_id
-
-    @property
-    def attempt(self) -> int:
-        """The number of this execution, from 1."""
-        return self._attempt.run.attempt
-
-    @property
-    def retry_count(self) -> int:
-        """Retries spent before this attempt."""
-        return self._attempt.run.retry_count
-
-    @property
-    def max_retry(self) -> int:
-        """Retries that the task may spend in all."""
-        return self._attempt.run.max_retry
-
-    @property
-    def scheduled_at(self) -> str:
-        """When the task was meant to run, UTC; the same in every attempt."""
-        return self._attempt.run.scheduled_at
-
-    @property
     def checkpoint(self) -> Mapping[str, Any]:
         """The latest checkpoint with what this attempt has saved since; read only."""
         return MappingProxyType(self._attempt.checkpoint)
-
-    @property
-    def resources(self) -> Mapping[str, list[str]]:
-        """The resources that this attempt holds: ids by pool."""
-        return MappingProxyType(self._attempt.held.resources)
-
-    @property
-    def resource(self) -> str | None:
-        """The resource that this attempt holds; of several the first, None where it holds none."""
-        return self._attempt.held.resource
-
-    @property
-    def route(self) -> str | None:
-        """The id of the route that this attempt holds, or None."""
-        return self._attempt.held.route_id or None
-
-    @property
-    def proxy(self) -> str:
-        """The route as a proxy's URL, login included, for libraries that do their own HTTP; empty = none."""
-        return self._attempt.held.proxy
 
     @property
     def http(self) -> Http:

@@ -6,6 +6,7 @@ task is the engine's to decide.
 
 from __future__ import annotations
 
+import traceback
 from datetime import datetime
 
 import msgspec
@@ -18,8 +19,19 @@ from ..rules.timing import format_duration
 from .messages import Outcome, Run
 
 MAX_MESSAGE = 2000
+MAX_LOG_LINE = 64 * 1024
 NO_SECRETS = Redactor((), ())
 """Masks what looks like a secret; it knows none by value."""
+
+
+class InDoubt(BaseException):
+    """The attempt must end: an operation of an earlier attempt is in doubt and the type has no `verify`."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f'operation "{key}" was begun by an earlier attempt and it is not known whether it happened'
+        )
+        self.key = key
 
 
 class Judged(Exception):
@@ -63,6 +75,12 @@ def failure_of(error: BaseException, now: datetime, redactor: Redactor = NO_SECR
     return failures.from_exception(names, safe(message, redactor), attributes, now=now)
 
 
+def log_line(text: str, now: datetime) -> str:
+    """A line of a handler's log, with its time in UTC."""
+    time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{time} {text[:MAX_LOG_LINE].rstrip()}\n"
+
+
 def safe(text: str, redactor: Redactor = NO_SECRETS) -> str:
     """The text as it may be stored and shown: no secret, no control character, of bounded length."""
     return clean(redactor.text(text), limit=MAX_MESSAGE)
@@ -71,6 +89,16 @@ def safe(text: str, redactor: Redactor = NO_SECRETS) -> str:
 def encoded(failure: Failure) -> str:
     """The failure as `Outcome.failure` carries it."""
     return msgspec.json.encode(failure).decode()
+
+
+def told(error: BaseException) -> str:
+    """The author's own frames of a failure, for the attempt's log; what was raised on purpose needs none."""
+    if isinstance(error, Judged) or type(error).__module__ == "taskdeck.engine":
+        return f"{type(error).__name__}: {error}"
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__package__") == __package__:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
 
 
 def _is_no_http(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
 from .strays import Commands
+from .sync_call import SyncCall
 from .uplink import Uplink
 from .validation import validate
 
@@ -94,6 +95,8 @@ class Executor:
         attempt = Attempt(run, self.uplink, self.clock, handler.info.checkpoint_version)
         if run.type == SHELL:
             return Command(attempt, self.settings, self.journal, self.commands)
+        if handler.info.sync:
+            return SyncCall(attempt, handler, self.settings, self.journal, self.commands)
         return HandlerCall(attempt, handler, self.settings, self.journal)
 
     async def _see_through(self, run: Run, call: Call) -> None:

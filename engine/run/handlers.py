@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
+from ..rules import payloads
 from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
@@ -58,6 +59,11 @@ class Handler:
     """The file or module by whose import it was declared; empty = built in."""
     root: str = ""
     """What a relative `source` is relative to."""
+
+    def arguments(self, payload: str) -> tuple[Any, ...]:
+        """What the function takes after the context. Raises `InvalidPayload`."""
+        value = params.convert(self.params, payloads.decode(payload, where="payload"))
+        return () if self.params is params.NOTHING else (value,)
 
 
 @dataclass

@@ -42,6 +42,8 @@ class Held:
     def __init__(self, run: Run) -> None:
         self.resources: Mapping[str, list[str]] = run.resources
         self.route: LeasedRoute | None = run.route
+        self.by_environment = False
+        """Does this whole process go out by the proxy that its environment names?"""
         self.exit = _exit(run.route) if run.route else Exit(Scheme.DIRECT)
 
     @property
@@ -118,6 +120,8 @@ class Held:
         for one in _causes(error):
             if verdict := getattr(one, BLAMED, None):
                 return self.route_fault(verdict)
+            if self.by_environment and _is_refusal(one):
+                return self.route_fault(probe_errors.Verdict(probe_errors.ErrorType.TCP_REFUSED, str(one)))
             if _is_of_proxy(one):
                 when = probe_errors.Circumstances(self.exit, "probe")
                 return self.route_fault(probe_errors.classify(one, when), str(one))
@@ -161,3 +165,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _is_of_proxy(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & _PROXY_ERRORS) or str(error).startswith("Tunnel connection failed:")
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """urllib tells a refusing proxy as a refused connection; it goes to a target itself only where it was told to."""
+    return type(error).__name__ == "URLError" and isinstance(
+        getattr(error, "reason", None), ConnectionRefusedError
+    )

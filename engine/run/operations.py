@@ -14,22 +14,13 @@ from typing import Any
 from .. import NotDone
 from ..rules import payloads
 from .attempts import Attempt
+from .endings import InDoubt
 from .messages import OperationState
 
 inside_operation: ContextVar[bool] = ContextVar("inside_operation", default=False)
 """In the body of an operation nobody is asked to stop: the effect might be half done."""
 
 Verify = Callable[[str], Awaitable[Any]]
-
-
-class InDoubt(BaseException):
-    """The attempt must end: an operation of an earlier attempt is in doubt and the type has no `verify`."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            f'operation "{key}" was begun by an earlier attempt and it is not known whether it happened'
-        )
-        self.key = key
 
 
 class Once:

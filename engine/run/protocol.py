@@ -70,14 +70,21 @@ class LineProtocol:
         try:
             if line is None:
                 raise InvalidPayload("the line was skipped", f"it is longer than {self.max_line} bytes")
-            answer = await self._handled(line) if line.strip() else None
+            answer = await self._answer_of(line)
         except TaskdeckError as error:
-            answer = {"error": clean(str(error), limit=500)}
-            if not self._told and not isinstance(error, StaleLease):
-                self._told = True
-                self._attempt.note("PROTOCOL_ERROR", answer["error"])
+            answer = self._refusal(error)
         if answer is not None:
             await self._answer(answer)
+
+    async def _answer_of(self, line: bytes) -> Answer:
+        return await self._handled(line) if line.strip() else None
+
+    def _refusal(self, error: TaskdeckError) -> dict[str, Any]:
+        story = clean(str(error), limit=500)
+        if not self._told and not isinstance(error, StaleLease):
+            self._told = True
+            self._attempt.note("PROTOCOL_ERROR", story)
+        return {"error": story}
 
     async def _answer(self, answer: dict[str, Any]) -> None:
         await asyncio.get_running_loop().sock_sendall(self._sock, msgspec.json.encode(answer) + b"\n")

@@ -6,12 +6,12 @@ from ..edge.logs import AttemptLog
 from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
 from .attempts import Attempt
+from .endings import MAX_LOG_LINE, log_line
 from .messages import Welcome
 
 TAIL_LINES = 20
 MAX_TAIL = 2000
 """Characters."""
-MAX_LINE = 64 * 1024
 
 
 def open_log(path: str, settings: Welcome) -> AttemptLog:
@@ -41,11 +41,9 @@ class PythonLog:
             return
         if self._log is None:
             self._log = open_log(run.log_path, self._settings)
-        now = self._attempt.clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = text[:MAX_LINE].rstrip()
         if run.route:  # libraries write a proxy's URL into their errors
-            line = self._attempt.held.redactor.text(line)
-        self._log.write(f"{now} {line}\n".encode("utf-8", "replace"))
+            text = self._attempt.held.redactor.text(text[:MAX_LOG_LINE])
+        self._log.write(log_line(text, self._attempt.clock.utc()).encode("utf-8", "replace"))
 
     def tail(self) -> str:
         """The last lines, or empty where nothing was logged."""
