@@ -23,6 +23,9 @@ class Plain:
     def value(self, value: Any) -> Any:
         return value
 
+    def find(self, value: Any) -> list[Any]:
+        return []
+
 
 class Seed:
     """Writes rows; every method is one committed transaction."""

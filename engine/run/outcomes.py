@@ -21,6 +21,7 @@ from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
 from .messages import Outcome
 from .policies import Policies
+from .secrecy import masked
 
 Task = dict[str, Any]
 
@@ -58,7 +59,7 @@ class Outcomes:
         self._settle_wishes(tx, task)
 
     def _succeeded(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
-        result = encode(tx.redactor.value(decode(outcome.result or "null", where="result")))
+        result = encode(masked(tx, decode(outcome.result or "null", where="result"), "result", task["id"]))
         self._close(tx, task, outcome, "succeeded", "done")
         columns = {**NO_LEASE, "result": result, "error": None}
         tasks.transition(tx, task, SUCCESS, "done", actor=ENGINE, columns=columns)

@@ -37,6 +37,7 @@ from .messages import (
 )
 from .outcomes import Outcomes
 from .policies import Policies
+from .secrecy import masked, refuse_secrets
 
 NOTE_TYPES = re.compile(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
 """Event types that a handler may make itself; all others would speak for the engine."""
@@ -135,6 +136,7 @@ class Recorder:
             data = merge(checkpoints.resume_point(tx, save.task_id, save.version).data, data)
         if not isinstance(data, dict):
             raise InvalidPayload("a checkpoint is a JSON object", f"this is {type(data).__name__}")
+        refuse_secrets(tx, data, "checkpoint")
         attempt = attempts.of_fence(tx, save.fence)
         assert attempt is not None
         seq = checkpoints.add(
@@ -185,6 +187,7 @@ class Recorder:
         attempt = attempts.of_fence(tx, begin.fence)
         assert attempt is not None
         scope = begin.scope or tasks.family_scope(tx, begin.task_id)
+        refuse_secrets(tx, begin.key, "key of an operation")
         known = operations.find(tx, scope, begin.key)
         if known is None or known["state"] == "NOT_DONE":
             operations.begin(tx, scope, begin.key, begin.task_id, attempt["id"], begin.fence)
@@ -213,9 +216,7 @@ class Recorder:
             raise Refused(f"operation {end.key!r} was not begun by this attempt", remedy="begin it first")
         if known["state"] == "DONE":
             return
-        result = (
-            encode(tx.redactor.value(decode(end.result, where="operation result"))) if end.result else None
-        )
+        result = _kept_result(tx, end) if end.result else None
         operations.settle(tx, known["id"], end.state, result)
         kinds = {"DONE": "STEP_SUCCEEDED", "NOT_DONE": "STEP_NOT_DONE", "IN_DOUBT": "OPERATION_IN_DOUBT"}
         self._step(tx, worker_id, end, kinds[end.state], end.key)
@@ -253,6 +254,11 @@ class Recorder:
     def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:
         task = tasks.held(tx, outcome.task_id, outcome.fence)
         self._outcomes.apply(tx, task, outcome)
+
+
+def _kept_result(tx: Transaction, end: OperationEnd) -> str:
+    value = decode(end.result, where="operation result")
+    return encode(masked(tx, value, f"result of operation {end.key[:NOTE_LIMIT]}", end.task_id))
 
 
 def _state(state: str, result: str = "", age: float = 0.0) -> dict[str, Any]:

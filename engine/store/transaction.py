@@ -7,7 +7,7 @@ peewee until a unit asks for it, since `taskdeck add` must feel instant.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -42,6 +42,8 @@ class Redacts(Protocol):
     def text(self, text: str) -> str: ...
 
     def value(self, value: Any) -> Any: ...
+
+    def find(self, value: Any) -> Sequence[Any]: ...
 
 
 def connect_current(path: Path) -> sqlite3.Connection | None:

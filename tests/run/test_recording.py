@@ -338,3 +338,31 @@ def test_an_outcome_that_cannot_be_applied_is_shown_and_never_leaves_the_task_ru
     assert scratch.state(task["id"]) is TaskState.NEEDS_REVIEW
     assert ("ALERT_RAISED", "report_refused") in scratch.events(task["id"])
     assert scratch.one("SELECT count(*) FROM attempt WHERE ended_at IS NULL") == 0
+
+
+def test_a_checkpoint_or_key_with_a_secret_is_refused_with_the_remedy(
+    scratch: Scratch, recorder: Recorder
+) -> None:
+    task = scratch.running()
+    (saved,) = tell(scratch, recorder, task, save(task, '{"password": "hunter2pass"}'))
+    (begun,) = tell(
+        scratch, recorder, task, OperationBegin(1, task["id"], task["fence"], "mail:https://u:hunter2pass@h/")
+    )
+    assert "a secret stands in the checkpoint" in saved.error
+    assert "a secret stands in the key" in begun.error
+    assert kept(scratch) == []
+    assert "hunter2" not in str(scratch.query("SELECT * FROM event_log"))
+
+
+def test_where_a_source_goes_on_is_no_secret(scratch: Scratch, recorder: Recorder) -> None:
+    task = scratch.running()
+    data = {"next_token": "CAEQAA9xyz77", "pageToken": "CAEQAA9xyz78", "cursor": "abc"}
+    (answer,) = tell(scratch, recorder, task, save(task, json.dumps(data)))
+    assert (answer.error, kept(scratch)) == ("", [data])
+
+
+def test_a_result_with_a_secret_is_masked_and_an_event_says_so(scratch: Scratch, recorder: Recorder) -> None:
+    task = scratch.running()
+    end(scratch, recorder, task, "succeeded", result='{"password": "hunter2pass"}')
+    assert scratch.row(task["id"])["result"] == '{"password":"***"}'
+    assert ("SECRET_MASKED", "secret") in scratch.events(task["id"])
