@@ -7,6 +7,8 @@ know what an attempt is.
 from __future__ import annotations
 
 import asyncio
+import os
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -14,14 +16,20 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
+import msgspec
+
 from ..edge.link import LinkError
 from ..errors import Refused, StaleLease
+from ..rules.failures import Failure, FailureClass
 from . import messages
 from .crash import crash_at
-from .messages import Answer, Message, Outcome
+from .messages import Answer, Message, Note, Outcome
 
 MAX_BATCH = 1024
 """Messages in one frame."""
+
+EXIT_MUTE = 70
+"""Exit code of a worker whose way to the engine has broken from within."""
 
 MAX_FRAME = 8 * 1024 * 1024
 """Bytes; a batch above it is sent in halves. One message is far below, since JSON values are at most 1 MiB."""
@@ -30,8 +38,9 @@ MAX_FRAME = 8 * 1024 * 1024
 class Uplink:
     """Sends from a thread of its own through `send` (which raises `LinkError` when the engine is gone)."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
         self._send = send
+        self._loop = loop
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
         self._requests: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = count(1)
@@ -63,9 +72,15 @@ class Uplink:
         self._thread.join(seconds)
 
     def _deliver(self) -> None:
-        with suppress(LinkError, OSError):  # the reading side notices the same and acts
-            while batch := self._next_batch():
-                self._send_batch(batch)
+        try:
+            with suppress(LinkError, OSError):  # the reading side notices the same and acts
+                while batch := self._next_batch():
+                    self._send_batch(batch)
+        except (
+            BaseException
+        ):  # a worker that can't speak must not live on: its death is seen, its silence is not
+            traceback.print_exc()
+            os._exit(EXIT_MUTE)
 
     def _next_batch(self) -> list[Message]:
         """What is waiting, at least one; empty = closed."""
@@ -82,11 +97,16 @@ class Uplink:
         return batch
 
     def _send_batch(self, batch: list[Message]) -> None:
-        body = messages.encode(batch)
+        try:
+            body = messages.encode(batch)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            if len(batch) == 1:
+                self._replace(batch[0], error)
+            else:
+                self._send_halves(batch)
+            return
         if len(body) > MAX_FRAME and len(batch) > 1:
-            half = len(batch) // 2
-            self._send_batch(batch[:half])
-            self._send_batch(batch[half:])
+            self._send_halves(batch)
             return
         ends = any(isinstance(message, Outcome) for message in batch)
         if ends:
@@ -94,6 +114,23 @@ class Uplink:
         self._send(body)
         if ends:
             crash_at("after_outcome_send")
+
+    def _send_halves(self, batch: list[Message]) -> None:
+        half = len(batch) // 2
+        self._send_batch(batch[:half])
+        self._send_batch(batch[half:])
+
+    def _replace(self, message: Message, error: Exception) -> None:
+        """One message holds what no frame can carry (a lone surrogate, a number past 64 bits): it alone is refused."""
+        why = f"{type(message).__name__} can't be sent: {type(error).__name__}"
+        if req := getattr(message, "req", 0):
+            self._loop.call_soon_threadsafe(self.answered, Answer(req, {}, why))
+        elif isinstance(message, Outcome):
+            failure = Failure(FailureClass.FATAL, "bad_outcome", why, "uplink")
+            text = msgspec.json.encode(failure).decode()
+            self._send_batch([Outcome(message.task_id, message.fence, "failed", failure=text)])
+        elif hasattr(message, "fence"):
+            self._send_batch([Note(message.task_id, message.fence, "NOTE", why)])  # type: ignore[attr-defined]
 
 
 def value_of(answer: Answer) -> dict[str, Any]:

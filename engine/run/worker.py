@@ -40,10 +40,10 @@ class Worker:
         self.link = link
         self.journal = journal
         self.clock = clock
-        self.uplink = Uplink(link.send)
         self.commands = Commands(clock)
         self.registry = Registry()
         self.loop = asyncio.new_event_loop()
+        self.uplink = Uplink(link.send, self.loop)
         self.executor: Executor | None = None
         self._ended = Event()
         self._finished = asyncio.Event()
