@@ -67,7 +67,24 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     seed.close()
     found = taskdeck("status", "--json").lines[0]
     assert found["counts"]["PENDING"] == 1
-    assert set(found) == {"database", "exists", "engine", "config", "counts", "workers", "holds", "anchor"}
+    names = "database exists engine stopping config counts workers holds anchor"
+    assert set(found) == set(nothing) == set(names.split())
+
+
+def test_status_fits_the_screen_tells_trouble_first_and_what_comes_next(taskdeck: Calls, seed: Seed) -> None:
+    seed.running(seed.worker())
+    for state in ("SUCCESS", "PAUSED", "PENDING", "RETRYING", "CANCELLED", "FAILED", "NEEDS_REVIEW"):
+        seed.task(state=state, reason="done")
+    seed.sql("INSERT INTO hold VALUES ('queue', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
+    shown = taskdeck.on_terminal("status", NO_COLOR="1").out
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    words = " ".join(shown.split())
+    assert words.index("1 ⚑ needs review") < words.index("1 ✗ failed") < words.index("1 ✓ success")
+    assert "1 ▸ stands still" in words
+    assert "workers" not in words
+    assert "taskdeck resume --queue" in words
+    assert "next taskdeck list state:needs_review" in words
+    assert "taskdeck run (3 tasks wait for an engine)" in words
 
 
 @pytest.mark.parametrize(

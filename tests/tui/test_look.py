@@ -282,6 +282,31 @@ def test_events_are_shown_in_order_and_filtered(taskdeck: Calls, seed: Seed) -> 
     assert "TASK_CREATED" in taskdeck("events", "fetch").out
 
 
+def test_events_fit_80_columns_with_the_story_first_and_checkpoints_folded(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task = seed.running(seed.worker())
+
+    def checkpoints(*numbers: int) -> None:
+        with seed.writing() as tx:
+            for seq in numbers:
+                tx.event(
+                    "CHECKPOINT_SAVED", actor="worker:1", task_id=task, worker_id=1, payload={"seq": seq}
+                )
+
+    checkpoints(1, 2, 3)
+    seed.clock.advance(86400)
+    checkpoints(4)
+    shown = taskdeck.on_terminal("events", NO_COLOR="1").out.splitlines()
+    assert shown[0] == "-- 2026-11-29 (UTC)"
+    assert shown[1] == f"12:00:00 #{task} TASK_CREATED created shell by cli:test"
+    assert shown[2] == f"12:00:00 #{task} CHECKPOINT_SAVED 3 checkpoints, last 3 worker 1"
+    assert shown[3:] == ["-- 2026-11-30 (UTC)", f"12:00:00 #{task} CHECKPOINT_SAVED 4 worker 1"]
+    piped = taskdeck("events").out.splitlines()
+    assert piped[1] == f"2026-11-29 12:00:00 UTC #{task} CHECKPOINT_SAVED 1 worker 1"
+    assert len(piped) == 5
+
+
 def test_the_audit_is_verified_and_a_damage_is_named_with_exit_1(taskdeck: Calls, seed: Seed) -> None:
     filled(seed)
     assert "the audit is whole: 4 events" in taskdeck("audit", "verify").out

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -35,50 +36,109 @@ def events(
     wanted = views.parse_events(filters or [])
     if task:
         wanted = msgspec.structs.replace(wanted, tasks=wanted.tasks + tuple(views.ids(task)))
+    teller = Teller(line)
     with views.open_view(line.config) as view:
         found = view.events(wanted, limit=limit)
-        _print(found, line)
+        teller.tell(found)
         after = found[-1].event_id if found else 0
         while follow:
             output.flush()
             view.wait_for_change(1)
             output.check_reader()
             found = view.events(wanted, after=after, limit=0)
-            _print(found, line)
+            teller.tell(found)
             after = found[-1].event_id if found else after
     return 0
 
 
-def _print(found: list[views.EventView], line: CommandLine) -> None:
-    for event in found:
-        if line.json:
-            output.json_line(event)
+class Teller:
+    """Prints events, a line each. On a terminal the day stands where it changes and checkpoints in a row are one line."""
+
+    def __init__(self, line: CommandLine) -> None:
+        self._json = line.json
+        self._day = ""
+
+    def tell(self, found: list[views.EventView]) -> None:
+        """Print these, which come after those before."""
+        if self._json:
+            for event in found:
+                output.json_line(event)
+        elif output.on_terminal():
+            for run in _runs(found):
+                self._begin(_day(run[0]))
+                output.line(_human(f"{_local(run[0]):%H:%M:%S}", run))
         else:
-            output.line(_human(event))
+            for event in found:
+                output.line(_human(look.local(event.created_at), [event]))
+
+    def _begin(self, day: str) -> None:
+        if day != self._day:
+            self._day = day
+            output.line(f"-- {day}")
 
 
-def _human(event: views.EventView) -> str:
-    parts = [look.local(event.created_at), f"{event.event_id:>6}", event.event_type]
+def _local(event: views.EventView) -> datetime:
+    return views.parse_utc(event.created_at).astimezone()
+
+
+def _day(event: views.EventView) -> str:
+    moment = _local(event)
+    return f"{moment:%Y-%m-%d} ({look.zone(moment)})"
+
+
+def _runs(found: list[views.EventView]) -> list[list[views.EventView]]:
+    """The events; those checkpoints of one task that follow on each other on one day are together."""
+    runs: list[list[views.EventView]] = []
+    for event in found:
+        last = runs[-1][-1] if runs else None
+        if last and _is_checkpoint(event) and _is_checkpoint(last) and _belongs(event) == _belongs(last):
+            runs[-1].append(event)
+        else:
+            runs.append([event])
+    return runs
+
+
+def _belongs(event: views.EventView) -> tuple[int | None, str]:
+    return event.task_id, _day(event)
+
+
+def _is_checkpoint(event: views.EventView) -> bool:
+    return event.event_type == "CHECKPOINT_SAVED"
+
+
+def _human(time: str, run: list[views.EventView]) -> str:
+    """`12:00:01 #4 RUNNING -> SUCCESS done …`: when, whose, the story, and at the end who."""
+    event = run[-1]
+    parts = [time]
     parts += [f"#{event.task_id}"] if event.task_id else []
+    parts += [_story(run), look.tidy(event.message)]
     parts += [f"worker {event.worker_id}"] if event.worker_id else []
-    parts += [look.tidy(event.resource_id)] if event.resource_id else []
-    parts += [f"route {look.tidy(event.route_id)}"] if event.route_id else []
-    parts += [_change(event), event.reason or "", look.tidy(event.message)]
-    parts += [f"by {look.tidy(event.actor)}"] if event.actor != "engine" else []
-    text = look.tidy("  ".join(part for part in parts if part))
+    parts += (
+        [f"by {look.tidy(event.actor)}"] if event.actor not in ("engine", f"worker:{event.worker_id}") else []
+    )
+    text = look.tidy(" ".join(part for part in parts if part))
     room = output.width()
     text = look.cut(text, room) if room else text
     return look.paint(text, LEVELS.get(event.level, "")) if output.coloured() else text
 
 
-def _change(event: views.EventView) -> str:
-    if event.event_type != "TASK_STATE" or not event.payload_json:
-        return ""
+def _story(run: list[views.EventView]) -> str:
+    event, payload = run[-1], _payload(run[-1])
+    if event.event_type == "TASK_STATE" and payload:
+        return f"{payload.get('from')} -> {payload.get('to')} {event.reason or ''}"
+    if _is_checkpoint(event) and payload:
+        if len(run) > 1:
+            return f"CHECKPOINT_SAVED {len(run)} checkpoints, last {payload.get('seq')}"
+        return f"CHECKPOINT_SAVED {payload.get('seq')}"
+    return f"{event.event_type} {event.reason or ''}"
+
+
+def _payload(event: views.EventView) -> dict[str, Any]:
     try:
-        payload = msgspec.json.decode(event.payload_json, type=dict)
+        found = msgspec.json.decode(event.payload_json or "{}")
     except msgspec.DecodeError:
-        return ""
-    return f"{payload.get('from')} -> {payload.get('to')}"
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 audit = typer.Typer(

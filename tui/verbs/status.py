@@ -7,13 +7,18 @@ from typing import Any
 import typer
 
 from taskdeck.engine import views
-from taskdeck.engine.errors import NotFound, TaskdeckError
+from taskdeck.engine.errors import NotFound
 
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..other_settings import description, other_settings
+from .task_page import STRANDED
 
-HINT = "Add work with `taskdeck add -- COMMAND`, run it with `taskdeck run`. All verbs: taskdeck --help"
+HINTS = (
+    "Add work with `taskdeck add -- COMMAND`, run it with `taskdeck run`.",
+    "All verbs: taskdeck --help",
+)
 DECK = "The full-screen deck comes next; until then every verb works here."
 
 
@@ -29,10 +34,13 @@ def alone(ctx: typer.Context) -> int:
     _show(line)
     if not line.json:
         output.line()
-        if output.on_terminal():
-            output.line(DECK)
-        output.line(HINT)
+        for text in [*([DECK] if output.on_terminal() else []), *HINTS]:
+            output.line(text)
     return 0
+
+
+TROUBLE = ("NEEDS_REVIEW", "LOST", "FAILED", "DEAD")
+"""States that a person should hear of first."""
 
 
 def _show(line: CommandLine) -> None:
@@ -40,7 +48,7 @@ def _show(line: CommandLine) -> None:
     if line.json:
         output.json_line(found)
         return
-    for text in _human(found):
+    for text in _human(found, line):
         output.line(text)
 
 
@@ -50,10 +58,12 @@ def _gather(line: CommandLine) -> dict[str, Any]:
         with views.open_view(line.config) as view:
             anchors = view.anchors()
             engine = view.engine()
+            told = description(line) if engine.running else {}
             return base | {
                 "exists": True,
                 "engine": engine,
-                "config": _config(line) if engine.running else None,
+                "stopping": bool(told.get("stopping")),
+                "config": told.get("config"),
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
@@ -61,49 +71,76 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             }
     except NotFound:
         nothing = {"counts": {}, "workers": [], "holds": [], "anchor": None}
-        return base | {"exists": False, "engine": views.holder(line.config), "config": None} | nothing
+        running = {"engine": views.holder(line.config), "stopping": False, "config": None}
+        return base | {"exists": False} | running | nothing
 
 
-def _config(line: CommandLine) -> dict[str, Any] | None:
-    """Which configuration the engine works with, in its own words; None where it doesn't answer."""
-    from taskdeck.engine import commands
-
-    try:
-        return commands.call(line.config, "ping", line.actor).get("config")
-    except TaskdeckError:
-        return None
-
-
-def _human(found: dict[str, Any]) -> list[str]:
-    counts = {name: n for name, n in found["counts"].items() if n}
-    tasks = ", ".join(f"{n} {look.state(name)}" for name, n in counts.items()) or "none"
-    lines = look.fields(
+def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
+    running = found["engine"].running
+    return look.fields(
         [
-            ("engine", _engine(found["engine"])),
+            ("engine", _engine(found["engine"], found["stopping"])),
+            ("tasks", _tasks(found["counts"], running=running)),
+            ("workers", _workers(found["workers"]) if running else ""),
+            ("held", "\n".join(map(_hold, found["holds"]))),
             ("config", _settings(found["config"])),
+            ("", other_settings(line, {"config": found["config"]})),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
-            ("tasks", tasks),
-            ("workers", _workers(found["workers"])),
-            ("held", ", ".join(f"{hold.scope} by {look.tidy(hold.actor)}" for hold in found["holds"])),
             ("audit", _anchor(found["anchor"])),
-        ]
+            ("next", "\n".join(_next(found["counts"], running=running))),
+        ],
+        width=output.width(),
     )
-    return [look.cut(text, output.width()) if output.width() else text for text in lines]
 
 
-def _engine(engine: views.EngineView) -> str:
+def _tasks(counts: dict[str, int], *, running: bool) -> str:
+    """How many are in each state, trouble first; without an engine nothing runs."""
+    present = [name for name, n in counts.items() if n]
+    ordered = [name for name in TROUBLE if name in present] + [
+        name for name in present if name not in TROUBLE
+    ]
+    words = {name: look.state(name) for name in ordered}
+    if not running:
+        words["RUNNING"] = STRANDED
+    return ", ".join(f"{counts[name]} {words[name]}" for name in ordered) or "none"
+
+
+def _next(counts: dict[str, int], *, running: bool) -> list[str]:
+    """What a person should do now, if anything."""
+    lines = []
+    if counts.get("NEEDS_REVIEW"):
+        lines.append("taskdeck list state:needs_review   (then: taskdeck why ID)")
+    if counts.get("FAILED"):
+        lines.append("taskdeck list state:failed")
+    open_ = sum(counts.get(name, 0) for name in ("PENDING", "RUNNING", "RETRYING", "LOST"))
+    if open_ and not running:
+        lines.append(
+            f"taskdeck run   ({'1 task waits' if open_ == 1 else f'{open_} tasks wait'} for an engine)"
+        )
+    return lines
+
+
+def _hold(hold: views.HoldView) -> str:
+    kind, _, name = hold.scope.partition(":")
+    option = "--queue" if kind == "queue" else f"--type {name}"
+    what = "the queue" if kind == "queue" else f"type {name}"
+    return look.tidy(f"{what}, by {hold.actor} (let it go on: taskdeck resume {option})")
+
+
+def _engine(engine: views.EngineView, stopping: bool) -> str:
     if engine.running:
-        parts = [f"running, pid {engine.pid}" if engine.pid else "running"]
+        parts = ["stopping" if stopping else "running"]
+        parts += [f"pid {engine.pid}"] if engine.pid else []
         parts += [f"since {look.local(engine.since)}"] if engine.since else []
         parts += [f"version {engine.version}"] if engine.version else []
-        parts += [f"supervisor {engine.supervisor}" if engine.supervisor else "no supervisor"]
+        parts += [f"supervisor pid {engine.supervisor}" if engine.supervisor else "no supervisor"]
         return ", ".join(parts)
     if not engine.since:
         return "not running"
     end = (
         f"ended {look.local(engine.ended_at)} ({engine.end_reason})"
         if engine.ended_at
-        else "did not say how it ended"
+        else "was killed, or died without a word"
     )
     return f"not running; the last one {end}"
 
@@ -122,7 +159,7 @@ def _settings(config: dict[str, Any] | None) -> str:
 
 def _workers(workers: list[views.WorkerView]) -> str:
     return ", ".join(
-        f"{worker.pid} {worker.state.lower()} with {len(worker.attempts)} running" for worker in workers
+        f"pid {worker.pid} {worker.state.lower()} with {len(worker.attempts)} running" for worker in workers
     )
 
 

@@ -11,6 +11,7 @@ from taskdeck.engine import views
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..other_settings import other_settings
 
 ENDED = 20
 
@@ -33,15 +34,28 @@ def list_workers(
     line: CommandLine = ctx.obj
     with views.open_view(line.config) as view:
         found = view.workers(ended=ENDED if everyone else 0)
+        running, types = view.engine().running, sorted(view.types())
     if line.json:
         for worker in found:
             output.json_line(worker)
     elif found:
         for text in _human(found):
             output.line(text)
+        output.line()
+        for text in look.fields(_about(line, types, running), width=output.width()):
+            output.line(text)
     else:
         output.note("no worker lives; the engine starts them (taskdeck run)")
     return 0
+
+
+def _about(line: CommandLine, types: list[str], running: bool) -> list[tuple[str, str]]:
+    """What all of them can run, and whether this command line reads another configuration than they."""
+    if not running:
+        return [("no engine runs", "these are gone, or end now; start one: taskdeck run")]
+    return [("types", look.tidy(", ".join(["shell", *(name for name in types if name != "shell")])))] + [
+        ("config", text) for text in [other_settings(line)] if text
+    ]
 
 
 def _human(found: list[views.WorkerView]) -> list[str]:
