@@ -22,6 +22,7 @@ from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
 from . import declared, params
+from .http_payload import HttpPayload
 from .messages import TypeInfo
 from .shell import ShellPayload
 
@@ -30,6 +31,7 @@ GROUP = "taskdeck.handlers"
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 SHELL = "shell"
+HTTP = "http"
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -122,7 +124,7 @@ def task(
 def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registry:
     """Import handler files (relative to `root`), modules and, with `plugins`, entry points; never raises for theirs."""
     root = root.resolve()
-    registry = Registry({SHELL: _shell()})
+    registry = Registry({SHELL: _shell(), HTTP: _http()})
     for entry in entries:
         _load_one(registry, entry, entry, root, lambda entry=entry: _import_entry(entry, root))
     for point in entry_points(group=GROUP) if plugins else ():
@@ -251,6 +253,17 @@ def _shell() -> Handler:
         SHELL, "built-in", doc="Run a command in a session of its own.", schema=params.schema(ShellPayload)
     )
     return Handler(info, params=ShellPayload)
+
+
+def _http() -> Handler:
+    async def send(ctx: Any, asked: HttpPayload) -> Any:
+        from .http_type import send as really  # brings asyncio, which a sync handler's process may do without
+
+        return await really(ctx, asked)
+
+    doc = "Send one HTTP request through the task's route."
+    info = TypeInfo(HTTP, "built-in", doc=doc, schema=params.schema(HttpPayload))
+    return Handler(info, send, HttpPayload)
 
 
 def _story(error: BaseException, *, bare: bool = False) -> str:

@@ -61,13 +61,14 @@ def test_a_file_relative_to_the_root_declares_types_with_their_limits(tmp_path: 
     assert info.origin.startswith("jobs/fetching.py:")
     assert '"url"' in info.schema
     assert registry.handlers["fetch"].verify_after == 3
-    assert [one.name for one in registry.infos()] == ["any", "fetch", "shell"]
+    assert [one.name for one in registry.infos()] == ["any", "fetch", "http", "shell"]
     limits = registry.handlers["any"].info
     assert (limits.timeout, limits.max_retry, limits.on_lost, limits.schema) == (None, None, None, "")
 
 
-def test_the_built_in_shell_is_always_there(tmp_path: Path) -> None:
+def test_the_built_in_types_are_always_there(tmp_path: Path) -> None:
     assert '"argv"' in loaded(tmp_path).handlers["shell"].info.schema
+    assert '"save_to"' in loaded(tmp_path).handlers["http"].info.schema
 
 
 def test_a_plain_function_is_a_sync_handler(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_every_mistake_of_a_declaration_is_a_problem_of_its_own(tmp_path: Path) 
         async def n(ctx): ...
         """
     registry = loaded(tmp_path, write(tmp_path, "jobs.py", text))
-    assert set(registry.handlers) == {"shell", "twice", "good"}
+    assert set(registry.handlers) == {"shell", "http", "twice", "good"}
     story = "\n".join(registry.problems)
     assert len(registry.problems) == 12, story
     for word in ("bad type name", "declared already in jobs.py:", "on_lost must be", "concurrency must be"):
