@@ -133,7 +133,6 @@ PACE = {False: 1.0, True: 2.5}
 HELD_BACK = "type:demo_report"
 """What is held back until chaos is over."""
 DATED = 8
-HTTP = 1  # the type is being built
 NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -173,7 +172,7 @@ def _visits(site: str, folder: str) -> Iterator[Planned]:
         yield _typed("limited (429)", f"limited-{n}", "demo_limited", {"site": site}, least_attempts=2)
     for n in range(1, 5):
         yield _typed("flaky (500)", f"flaky-{n}", "demo_flaky", {"site": site}, least_attempts=3)
-    for n in range(1, HTTP):
+    for n in range(1, 4):
         yield _typed("http", f"http-{n}", "http", {"url": f"{site}/whoami"}, route="demo")
 
 
