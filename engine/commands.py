@@ -16,10 +16,11 @@ from .clock import Clock, SystemClock
 from .config import Config
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
-from .errors import InvalidPayload, NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
+from .errors import InvalidPayload, NoEngine, StoreError, TaskdeckError, Unavailable, UsageError, rebuild
 from .rules.selection import COMMAND_TYPE
 from .run import submission
 from .run.messages import Call, Hello, Reply, encode, to_peer
+from .store.transaction import refuse_what_is_no_database
 
 if TYPE_CHECKING:
     from .run.engine import Engine
@@ -48,8 +49,9 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
             except NoEngine:
                 pass  # it is starting and does not listen yet, or just ended
         else:
+            refuse_what_is_no_database(config.db)
             lock = DatabaseLock(config.db, role="cli")
-            if lock.acquire():
+            if take(lock):
                 with lock:
                     return _directly(config, verb, args, actor, clock)
         if clock.monotonic() > deadline:
@@ -58,6 +60,15 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
                 remedy="try again; see: taskdeck status",
             )
         clock.sleep(_PAUSE)
+
+
+def take(lock: DatabaseLock) -> bool:
+    """Take the lock, if it is free. Raises `StoreError` where it can't even be made."""
+    try:
+        return lock.acquire()
+    except OSError as error:
+        what = f"{lock.file} can't be made"
+        raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
 
 # ---- through the engine -----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Everything passes the redactor. A log that can't be written never hurts the work
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import logging.handlers
@@ -57,6 +58,28 @@ class _Rotating(logging.handlers.RotatingFileHandler):
     def _open(self):  # the file is private from its first byte on
         os.close(os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600))
         return super()._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream is not None and not os.path.exists(self.baseFilename):
+            self._start_anew()
+        super().emit(record)
+
+    def _start_anew(self) -> None:
+        """Somebody removed the file or its folder: the log goes on in a new one, which says so."""
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
+            self.close()
+            self.stream = self._open()
+            lost = logging.LogRecord(
+                "taskdeck.log",
+                logging.WARNING,
+                "",
+                0,
+                "the log was removed; what stood in it is lost",
+                None,
+                None,
+            )
+            super().emit(lost)
 
     def handleError(self, record: logging.LogRecord) -> None:
         return  # a full disk must not stop the engine

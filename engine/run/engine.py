@@ -24,13 +24,13 @@ from ..config import Config
 from ..edge import identity
 from ..edge.link import AsyncLink, Server, serve, socket_path
 from ..edge.locks import DatabaseLock
-from ..errors import AlreadyRunning, TaskdeckError, UsageError
+from ..errors import AlreadyRunning, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_utc, utc_text
 from ..store import processes, tasks
 from ..store.database import open_for_writing
 from ..store.tasks import ENGINE
-from ..store.transaction import Transaction
+from ..store.transaction import Transaction, refuse_what_is_no_database
 from ..store.writer import Writer
 from .announce import Announcer
 from .crash import crash_at
@@ -140,12 +140,20 @@ class Engine:
 
     async def _take_database(self) -> None:
         """Take the lock. Another engine is a refusal; a command that writes for a moment is waited for."""
+        refuse_what_is_no_database(self.config.db)
         deadline = self.clock.monotonic() + COMMANDS_TAKE
-        while not self._lock.acquire():
+        while not self._acquire():
             holder = DatabaseLock.holder(self.config.db)
             if (holder is not None and holder.role == "engine") or self.clock.monotonic() > deadline:
                 raise already_running(self.config)
             await self.clock.pause(0.02)
+
+    def _acquire(self) -> bool:
+        try:
+            return self._lock.acquire()
+        except OSError as error:
+            what = f"{self._lock.file} can't be made"
+            raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
     async def _live(self) -> None:
         self._engine_id = await self.writer.write(self._record_start)

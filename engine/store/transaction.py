@@ -7,12 +7,13 @@ peewee until a unit asks for it, since `taskdeck add` must feel instant.
 from __future__ import annotations
 
 import sqlite3
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..clock import Clock
-from ..errors import Unavailable
+from ..errors import StoreError, Unavailable
 from ..rules.timing import utc_text
 from .events import PendingEvent, append, payload_text
 
@@ -44,6 +45,28 @@ class Redacts(Protocol):
     def value(self, value: Any) -> Any: ...
 
     def find(self, value: Any) -> Sequence[Any]: ...
+
+
+def refuse_what_is_no_database(path: Path) -> None:
+    """Raise `StoreError` for something that can't be a database: looked at before anything is made beside it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{path} can't be used", error.strerror or str(error), "name another with --db"
+        ) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(
+            f"{path} can't be used as a database", "it is no regular file", "name another with --db"
+        )
+    with open(path, "rb") as file:
+        head = file.read(16)
+    if head and head != b"SQLite format 3\0":
+        raise StoreError(
+            f"{path} can't be opened as a taskdeck database", "it is no SQLite file", "check the path"
+        )
 
 
 def connect_current(path: Path) -> sqlite3.Connection | None:

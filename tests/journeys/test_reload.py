@@ -1,0 +1,46 @@
+"""Reloading the configuration of a running engine: whole, or not at all, and said where people look."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from tests.faults import fault
+from tests.journeys.decks import Deck
+
+
+def hang_up(deck: Deck) -> None:
+    os.kill(deck.engine_pid, signal.SIGHUP)
+
+
+@fault("TF204")
+@fault("TF205")
+def test_a_file_with_a_mistake_changes_nothing_and_status_and_events_say_so(deck: Deck) -> None:
+    deck.start()
+    deck.until_ready()
+    good = deck.config.read_text(encoding="utf-8")
+    deck.configure(good + '\n[retry]\nbase = "1s"\n')
+    hang_up(deck)
+    deck.until(lambda: deck.events(None, "CONFIG_REJECTED"), "the file is rejected")
+    config = json.loads(deck.ok("status", "--json"))["config"]
+    assert config["version"] == 1
+    assert "retry" in config["rejected"]["why"]
+    assert "REJECTED" in deck.ok("status")
+    task = deck.add("--", "true")
+    deck.until_state(task, "SUCCESS")
+
+    deck.configure(good.replace('base = "50ms"', 'base = "10ms"'))
+    hang_up(deck)
+    deck.until(lambda: deck.events(None, "CONFIG_RELOADED"), "the mended file is taken over")
+    config = json.loads(deck.ok("status", "--json"))["config"]
+    assert (config["version"], config["rejected"]) == (2, None)
+
+
+def test_new_limits_hold_from_the_next_decision_on(deck: Deck) -> None:
+    deck.start()
+    deck.until_ready()
+    deck.configure(deck.config.read_text(encoding="utf-8") + "\n[types.shell]\nmax_retry = 0\n")
+    hang_up(deck)
+    deck.until(lambda: deck.events(None, "CONFIG_RELOADED"), "it is taken over")
+    deck.until_state(deck.add("--", "false"), "NEEDS_REVIEW")
