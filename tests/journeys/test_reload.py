@@ -23,6 +23,7 @@ def test_a_file_with_a_mistake_changes_nothing_and_status_and_events_say_so(deck
     deck.configure(good + '\n[retry]\nbase = "1s"\n')
     hang_up(deck)
     deck.until(lambda: deck.events(None, "CONFIG_REJECTED"), "the file is rejected")
+    deck.configure(good.replace('base = "50ms"', 'base = "10ms"'))  # mended, but nobody has told the engine yet
     config = json.loads(deck.ok("status", "--json"))["config"]
     assert config["version"] == 1
     assert "retry" in config["rejected"]["why"]
@@ -30,7 +31,6 @@ def test_a_file_with_a_mistake_changes_nothing_and_status_and_events_say_so(deck
     task = deck.add("--", "true")
     deck.until_state(task, "SUCCESS")
 
-    deck.configure(good.replace('base = "50ms"', 'base = "10ms"'))
     hang_up(deck)
     deck.until(lambda: deck.events(None, "CONFIG_RELOADED"), "the mended file is taken over")
     config = json.loads(deck.ok("status", "--json"))["config"]
