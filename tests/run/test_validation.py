@@ -161,4 +161,4 @@ def test_the_throw_away_process_answers_one_line(tmp_path: Path) -> None:
 
 def test_the_throw_away_process_says_when_it_does_not_know_a_type() -> None:
     said = ask({"type": "nope", "payload": "{}"})
-    assert (said["known"], said["info"], said["types"]) == (False, None, ["shell"])
+    assert (said["known"], said["info"], said["types"]) == (False, None, ["http", "shell"])
