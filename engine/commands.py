@@ -170,6 +170,16 @@ def _validate_alone(config: Config, prepared: list[submission.Prepared]) -> None
         throwaway.check(config.taskdeck.handlers, handlers_root(config), specs)
 
 
+def survey_handlers(config: Config) -> tuple[list[str], list[str]]:
+    """The types of the configured handlers and their mistakes, loaded in a process of its own that is gone again.
+
+    Raises `Unavailable` when they do not load in time.
+    """
+    from .run import throwaway
+
+    return throwaway.survey(config.taskdeck.handlers, handlers_root(config))
+
+
 def handlers_root(config: Config) -> Path:
     """What relative handler files are relative to: the configuration file's folder, else the current one."""
     return config.file.parent if config.file else Path.cwd()

@@ -246,6 +246,21 @@ def _find(path: Path | None, environ: Mapping[str, str], here: Path | None) -> _
     return _read(usual, str(usual), lambda text: True)
 
 
+def passed_over(
+    path: Path | None = None, *, environ: Mapping[str, str] = os.environ, cwd: Path | None = None
+) -> Path | None:
+    """A `config.toml` in the current directory that is not read because it has no [taskdeck] table; None = there is none."""
+    here = cwd if cwd is not None else _current_directory()
+    if path or environ.get("TASKDECK_CONFIG") or here is None:
+        return None
+    file = here / FILE_NAME
+    try:
+        text = _bytes_of(file).decode("utf-8-sig")
+    except (OSError, ValueError):
+        return None
+    return None if _is_ours(text) else file
+
+
 def _read_named(name: str, text: str, environ: Mapping[str, str], here: Path | None) -> _Source:
     try:
         found = _absolute(text, environ, here)

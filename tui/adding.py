@@ -7,12 +7,13 @@ and no parser: `quick` reads the plain options itself, so that adding a task is 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskdeck.engine.errors import TaskdeckError, UsageError
+from taskdeck.engine.errors import InvalidPayload, TaskdeckError, UsageError
 
 from . import output
 from .commandline import CommandLine
@@ -42,6 +43,9 @@ class Options:
     allow_direct: bool | None = None
     wait: bool = False
 
+
+SHELL_CHARACTERS = " ;|&<>$`\t\n"
+"""What only a shell takes apart."""
 
 TEXTS = {
     "--file": "file",
@@ -117,6 +121,7 @@ def add(line: CommandLine, options: Options) -> int:
         return add_file(line, options.file, options.wait)
     if line.command is not None:
         _refuse({"--param": options.param}, "a command takes no payload")
+        _refuse_one_word(line.command, options.cwd)
         what: dict[str, Any] = {"command": _command(line.command, options)}
     else:
         _refuse(for_commands, "only a command (`-- COMMAND`) takes it")
@@ -283,10 +288,55 @@ def _text_of(file: str) -> str:
         raise UsageError(f"{file} can't be read", error.strerror or "") from None
 
 
+def _refuse_one_word(command: Sequence[str], cwd: str | None) -> None:
+    """`-- 'echo hi; sleep 1'` names one program with a strange name; only a shell reads it as meant."""
+    if len(command) != 1 or not set(command[0]) & set(SHELL_CHARACTERS):
+        return
+    import shlex
+    import shutil
+
+    if os.path.exists(os.path.join(cwd or "", command[0])) or shutil.which(command[0]):
+        return
+    raise UsageError(
+        f"`{command[0]}` is one word, and no program has that name",
+        "no shell reads a command unless you name one",
+        f"write: taskdeck add -- sh -c {shlex.quote(command[0])}",
+    )
+
+
+def _explained(error: TaskdeckError, line: CommandLine, specs: Sequence[dict[str, Any]]) -> TaskdeckError:
+    """A type that nobody knows may be a command without its dashes, or stand in a configuration that is not read."""
+    if error.exit_code not in (UsageError.exit_code, InvalidPayload.exit_code):
+        return error
+    story = f"{error.what} {error.why}"
+    if len(specs) == 1 and re.search("no handler for type|bad task type|not JSON", story):
+        meant = _meant_command(specs[0])
+        error.remedy = f"did you mean: {meant}" if meant else error.remedy
+    if "no handler for type" in story:
+        from .other_settings import other_settings, unread
+
+        error.why = "; ".join(text for text in (error.why, other_settings(line), unread(line)) if text)
+    return error
+
+
+def _meant_command(spec: dict[str, Any]) -> str:
+    import shlex
+    import shutil
+
+    name = spec.get("type", "")
+    if not name or not ("/" in name or os.path.exists(name) or shutil.which(name)):
+        return ""
+    words = [name] if spec["payload"] == "{}" else [name, spec["payload"]]
+    return f"taskdeck add -- {shlex.join(words)}"
+
+
 def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many: bool = False) -> int:
     from taskdeck.engine import commands
 
-    results = commands.call(line.config, "submit", line.actor, specs=specs)
+    try:
+        results = commands.call(line.config, "submit", line.actor, specs=specs)
+    except TaskdeckError as error:
+        raise _explained(error, line, specs) from None
     for each in results:
         if line.json:
             output.json_line(each)

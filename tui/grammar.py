@@ -43,17 +43,61 @@ VERBS = {
 }
 """Each verb with the module and the function (or group of functions) behind it, in the order of the help."""
 
-ABOUT = """Durable tasks for unattended work: add them, let the engine run them, look at what happened.
+ABOUT = """Usage: taskdeck VERB ...                     of each verb: taskdeck VERB --help
 
-Everywhere: --db PATH (or TASKDECK_DB) names the database, --config PATH the configuration, --json prints stable JSON,
---debug shows tracebacks.
-"""
+  add             Add a command (add -- COMMAND), a task of a type, or a file
+  run, stop       Run the engine; drain and end it
+  status          Who runs, what waits, what is held, and what to do next
+  list            The newest tasks: list state:failed type:fetch older:2h
+  show            All about one task: payload, checkpoint, result, attempts
+  why             Why a task does not run now, and what to do about it
+  log             The output of an attempt, also while it runs
+  events          What happened, oldest first; events -f goes on
+  wait            Wait until tasks have ended; the exit code says how
+  pause, resume   Hold tasks, a type or the whole queue; let them go on
+  cancel          End tasks, or take them out of the queue
+  retry, discard  Run ended tasks again; give up those that need a review
+  resource, route Look at resources and routes; take them out and back
+  worker          The processes that run attempts
+  audit           Is the record of all events as it was written?
+  config          Look at the settings, check them, make a first file
+  op              Do an effect at most once from a shell script
+  demo            See all of it at work in a small world of its own
+
+Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""
+"""The whole help: one sentence a verb, on one screen of 24 lines."""
+
+OTHER_WORDS = {
+    **dict.fromkeys(("tail", "logs", "output"), "log --follow ID"),
+    **dict.fromkeys(("kill", "abort", "rm", "delete", "remove"), "cancel ID"),
+    **dict.fromkeys(("ls", "queue", "tasks", "jobs"), "list"),
+    **dict.fromkeys(("ps", "top"), "list state:running"),
+    **dict.fromkeys(("start", "serve", "engine", "daemon"), "run"),
+    **dict.fromkeys(("submit", "enqueue", "exec", "push"), "add -- COMMAND"),
+    **dict.fromkeys(("restart", "rerun", "again"), "retry ID"),
+    **dict.fromkeys(("continue", "unpause", "release"), "resume ID"),
+    **dict.fromkeys(("info", "describe", "get"), "show ID"),
+    **dict.fromkeys(("quit", "exit", "shutdown", "drain"), "stop"),
+    **dict.fromkeys(("workers",), "worker list"),
+    **dict.fromkeys(("resources",), "resource list"),
+    **dict.fromkeys(("routes", "proxies"), "route list"),
+    **dict.fromkeys(("watch", "follow", "history"), "events --follow"),
+    **dict.fromkeys(("hold", "freeze"), "pause --queue"),
+    **dict.fromkeys(("version",), "--version"),
+    **dict.fromkeys(("settings",), "config show"),
+    **dict.fromkeys(("explain",), "why ID"),
+}
+"""Verbs of other programs, and what they are called here."""
+COMMAND_REMEDY = "a command stands behind `--`: taskdeck add [OPTIONS] -- COMMAND"
 EVERYWHERE = "Everywhere: --json --db PATH --config PATH --debug"
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Verbs(TyperGroup):
     """The verbs, each loaded when it is called."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(ABOUT + "\n")
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
@@ -71,10 +115,13 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in VERBS:
-            raise UsageError(
-                f"there is no verb `{args[0]}`{nearest(args[0], VERBS)}", remedy="see: taskdeck --help"
-            )
+            raise UsageError(f"there is no verb `{args[0]}`{_meant(args[0])}", remedy="see: taskdeck --help")
         return super().resolve_command(ctx, args)
+
+
+def _meant(word: str) -> str:
+    other = OTHER_WORDS.get(word.lower())
+    return f"; did you mean `taskdeck {other}`?" if other else nearest(word, VERBS)
 
 
 app = typer.Typer(
@@ -84,7 +131,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
     context_settings=SETTINGS,
-    help=ABOUT,
 )
 
 
@@ -106,16 +152,20 @@ def _alone(
 
 def invoke(line: CommandLine) -> int:
     """Parse the words, run the verb, return its exit code. Raises what the verb raises, and `UsageError`."""
+    words = [*line.words[1:], "--help"] if line.words[:1] == ["help"] else line.words
     # Not `app()`: it would take broken pipes, interrupts and errors into its own hands.
     try:
-        with get_command(app).make_context("taskdeck", line.words, obj=line) as ctx:
+        with get_command(app).make_context("taskdeck", words, obj=line) as ctx:
             code = ctx.command.invoke(ctx)
     except typer.Exit as ending:
         code = ending.exit_code
     except typer.Abort:
         raise UsageError("nothing was done", "the question was not answered with yes") from None
     except typer.TyperException as error:
-        raise _usage(error) from None
+        if type(error).__name__ != "NoArgsIsHelpError" or line.json:
+            raise _usage(error) from None
+        output.hint(error.format_message())
+        code = UsageError.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -123,8 +173,13 @@ def _usage(error: typer.TyperException) -> TaskdeckError:
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx else "taskdeck"
     name = getattr(error, "option_name", None)
-    what = error.format_message().rstrip(".")
+    what, remedy = error.format_message().rstrip("."), f"see: {path} --help"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        what = f"{path} needs a verb"
     if name and ctx and type(error).__name__ == "NoSuchOption":
         known = [option for parameter in ctx.command.params for option in parameter.opts]
-        what = f"there is no option {name}{nearest(name, [*known, *SWITCHES, *VALUES])}"
-    return UsageError(what, remedy=f"see: {path} --help")
+        meant = "; did you mean `--version`?" if name in ("-v", "-V") else ""
+        what = f"there is no option {name}{meant or nearest(name, [*known, *SWITCHES, *VALUES])}"
+    if path == "taskdeck add" and "extra argument" in what:
+        what, remedy = "a type and its JSON are all that `add` takes", COMMAND_REMEDY
+    return UsageError(what, remedy=remedy)

@@ -33,3 +33,13 @@ def other_settings(line: CommandLine, told: dict[str, Any] | None = None) -> str
 
 def _named(file: object) -> str:
     return str(file) if file else "no configuration file"
+
+
+def unread(line: CommandLine) -> str:
+    """A `config.toml` that lies here and is not read, since it lacks the table that makes it ours; else nothing."""
+    from taskdeck.engine.config import passed_over
+
+    file = passed_over(line.paths.get("--config"))
+    if file is None:
+        return ""
+    return f"{file} is not read: it has no [taskdeck] table (add one, or name it: --config {file.name})"

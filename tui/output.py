@@ -137,6 +137,13 @@ def error_object(error: TaskdeckError) -> dict[str, Any]:
     return found
 
 
+def hint(text: str) -> None:
+    """Write lines to standard error as they are: a help that nobody asked for."""
+    if sys.stderr is not None:
+        sys.stderr.write(text.rstrip("\n") + "\n")
+        sys.stderr.flush()
+
+
 def note(text: str) -> None:
     """Say something by the way, on standard error."""
     if sys.stderr is not None:

@@ -224,7 +224,7 @@ def _explain(
         return _no_directory(cwd, why)
     path = _locate(program, cwd, env)
     if path is None:
-        return CannotStart("not_found", f"{name}: command not found")
+        return CannotStart("not_found", f"{name}: command not found {_looked_in(program, cwd, env)}")
     if os.path.isdir(path):
         return CannotStart("is_directory", f"{name} is a directory")
     return _explain_file(error, name, why)
@@ -240,6 +240,13 @@ def _explain_file(error: OSError, name: str, why: str) -> CannotStart:
         case errno.EACCES | errno.EPERM:
             return CannotStart("not_executable", f"{name}: {why}", "check its mode: chmod +x")
     return CannotStart("failed", f"{name}: {why}")
+
+
+def _looked_in(program: str, cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> str:
+    """Where the search went: the directory of the command, or the PATH."""
+    if "/" not in program:
+        return f"in PATH ({os.pathsep.join(os.get_exec_path(env))})"
+    return "there" if os.path.isabs(program) else f"in {os.fspath(cwd or os.getcwd())}"
 
 
 def _locate(program: str, cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> str | None:

@@ -27,6 +27,12 @@ def check(handlers: Sequence[str], root: Path, specs: Sequence[tuple[str, str]])
             raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
 
 
+def survey(handlers: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
+    """The types that load, and what is wrong with the handlers. Raises `Unavailable` when they can't be asked."""
+    found = _ask(handlers, root, [{"type": "", "payload": "{}"}])[0]
+    return sorted(found["types"]), list(found["problems"])
+
+
 def _unknown(type_name: str, answer: dict[str, Any]) -> InvalidPayload:
     known = ", ".join(name for name in answer["types"] if name != "shell") or "none"
     return InvalidPayload(

@@ -305,3 +305,49 @@ def test_what_a_task_needs_is_read_by_both_parsers_and_from_a_file() -> None:
         "route": "eu",
         "allow_direct": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["./job.sh"], "taskdeck add -- ./job.sh"),
+        (["echo", "hi"], "taskdeck add -- echo hi"),
+        (["echo"], "taskdeck add -- echo"),
+        (["echo", "hi", "you"], "taskdeck add [OPTIONS] -- COMMAND"),
+    ],
+)
+def test_a_command_without_its_dashes_is_told_how_it_is_written(
+    taskdeck: Calls, words: list[str], meant: str
+) -> None:
+    assert meant in taskdeck("add", *words, code=None).err
+    assert not taskdeck.db.exists()
+
+
+def test_a_line_for_a_shell_as_one_word_is_refused_unless_a_program_has_that_name(taskdeck: Calls) -> None:
+    assert "sh -c 'echo hi; sleep 1'" in taskdeck("add", "--", "echo hi; sleep 1", code=2).err
+    (taskdeck.folder / "my job.sh").write_text("#!/bin/sh\n")
+    taskdeck("add", "--", "./my job.sh")
+    taskdeck("add", "--", "sh", "-c", "echo hi; sleep 1")
+
+
+def test_a_configuration_that_is_not_read_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "config.toml"
+    file.write_text('handlers = ["tasks.py"]\n')
+    for words, code in ((["add", "greet"], 4), (["config", "check"], 0), (["config", "path"], 0)):
+        assert f"{file} is not read: it has no [taskdeck] table" in taskdeck(*words, code=code).err
+    assert (
+        "not read" not in taskdeck("config", "check", "--db", "x.db", "--config", "other.toml", code=78).err
+    )
+
+
+def test_the_check_of_a_configuration_loads_its_handlers(taskdeck: Calls) -> None:
+    (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["tasks.py"]\n')
+    tasks = taskdeck.folder / "tasks.py"
+    tasks.write_text(
+        'from taskdeck.engine import task\n\n@task("greet")\nasync def greet(ctx, params: dict): ...\n'
+    )
+    assert "types: greet" in taskdeck("config", "check").out
+    tasks.write_text("import nothing_here\n")
+    assert "No module named 'nothing_here'" in taskdeck("config", "check", code=78).err
+    found = taskdeck("config", "check", "--json", code=78).lines[0]
+    assert (found["ok"], len(found["problems"])) == (False, 1)

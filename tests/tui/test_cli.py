@@ -122,8 +122,11 @@ def test_help_is_written_for_every_verb(taskdeck: Calls) -> None:
     from taskdeck.tui.grammar import VERBS
 
     text = taskdeck("--help").out
+    assert len(text.splitlines()) <= 22, "it fits a screen of 24 lines with the prompts around it"
+    assert max(map(len, text.splitlines())) <= 79
+    told = {word.strip(",") for line in text.splitlines() for word in line[:18].split()}
+    assert set(VERBS) <= told
     for verb in VERBS:
-        assert f"  {verb} " in text
         assert "--json" in taskdeck(verb, "-h").out or verb in (
             "resource",
             "route",
@@ -132,6 +135,31 @@ def test_help_is_written_for_every_verb(taskdeck: Calls) -> None:
             "config",
             "op",
         )
+
+
+@pytest.mark.parametrize("group", ["op", "worker", "audit", "config", "resource", "route"])
+def test_a_group_without_a_verb_prints_its_help_as_it_is(taskdeck: Calls, group: str) -> None:
+    ended = taskdeck(group, code=2)
+    assert ended.err == taskdeck(group, "--help").out
+    assert taskdeck(group, "--json", code=2).error["what"] == f"taskdeck {group} needs a verb"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["tail", "3"], "`taskdeck log --follow ID`"),
+        (["kill", "3"], "`taskdeck cancel ID`"),
+        (["ls"], "`taskdeck list`"),
+        (["-v"], "`--version`"),
+    ],
+)
+def test_the_words_of_other_programs_are_understood(taskdeck: Calls, words: list[str], meant: str) -> None:
+    assert f"did you mean {meant}?" in taskdeck(*words, code=2).err
+
+
+def test_help_is_a_verb_too(taskdeck: Calls) -> None:
+    assert taskdeck("help").out == taskdeck("--help").out
+    assert taskdeck("help", "why").out == taskdeck("why", "--help").out
 
 
 def test_errors_are_one_json_object_where_json_is_asked_for(taskdeck: Calls, seed: Seed) -> None:

@@ -21,9 +21,12 @@ File = Annotated[
 Param = Annotated[
     list[str] | None, typer.Option("--param", "-p", metavar="NAME=VALUE", help="One field of the payload.")
 ]
-Priority = Annotated[int | None, typer.Option("--priority", help="Smaller starts first; 100 by default.")]
+Priority = Annotated[
+    int | None, typer.Option("--priority", metavar="N", help="Smaller starts first; 100 by default.")
+]
 Key = Annotated[
-    str | None, typer.Option("--key", help="Idempotency key: a known one adds nothing and prints its task.")
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Its name; a known one adds nothing, prints its task."),
 ]
 At = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help="17:00, '2026-12-24 17:00' (local), or UTC with Z.")
@@ -31,7 +34,9 @@ At = Annotated[
 In = Annotated[
     str | None, typer.Option("--in", metavar="DURATION", help="Not before 30s, 5m, 1h30m from now.")
 ]
-Retries = Annotated[int | None, typer.Option("--retries", min=0, help="Retries before a person must look.")]
+Retries = Annotated[
+    int | None, typer.Option("--retries", min=0, metavar="N", help="Retries before a person must look.")
+]
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="DURATION", help="End an attempt after so long.")
 ]
@@ -52,7 +57,7 @@ Cwd = Annotated[
 Pause = Annotated[
     str | None, typer.Option("--pause", metavar="stop|checkpoint", help="How the command is paused.")
 ]
-Tag = Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")]
+Tag = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; may be repeated.")]
 Needs = Annotated[
     list[str] | None,
     typer.Option(

@@ -23,8 +23,8 @@ Words = Annotated[
         help='type:TASK_STATE level:error task:42 actor:x resource:x route:x newer:1h "text"',
     ),
 ]
-OfTask = Annotated[str | None, typer.Option("--task", help="Only events of these ids.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]
+OfTask = Annotated[str | None, typer.Option("--task", metavar="IDS", help="Only events of these tasks.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The newest N; 0 = all.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events until interrupted.")]
 
 

@@ -17,7 +17,7 @@ Filters = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x older:2h newer:10m "text"'),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many, the newest; 0 = all.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The newest N; 0 = all.")]
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
 PAGE = 500
 

@@ -37,7 +37,7 @@ def _op() -> None:
     pass
 
 
-@op.command()
+@op.command(short_help="Record the intent: new (exit 0), done (10) or doubt (11).")
 def begin(ctx: typer.Context, key: Key) -> int:
     """Record the intent. Prints `new` and exits 0: do it now; `done`, 10: skip it; `doubt`, 11: look whether it was done."""
     answer = _ask({"operation": key})

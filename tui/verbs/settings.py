@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from taskdeck.engine.config import read_secrets
-from taskdeck.engine.errors import Refused
+from taskdeck.engine.config import Config, read_secrets
+from taskdeck.engine.errors import ConfigError, Refused, Unavailable
 
 from .. import output
 from ..commandline import CommandLine
+from ..other_settings import unread
 
 config = typer.Typer(
     add_completion=False,
@@ -22,26 +23,63 @@ config = typer.Typer(
 )
 
 
+BUILT_IN = ("shell", "http")
+
+
 @config.callback()
 def _config() -> None:
     pass
 
 
-@config.command()
+@config.command(short_help="Check the settings and load the handlers; mistakes: exit 78.")
 def check(ctx: typer.Context) -> int:
-    """Check the settings: every mistake with file, line, key and remedy; exit 78. Secrets that can't be read are told."""
+    """Check the settings and load the handlers: every mistake with its place and remedy; exit 78.
+
+    Secrets that can't be read are told. A running engine has the handlers that it started with.
+    """
     line: CommandLine = ctx.obj
     found = line.config
+    types, problems = _handlers(found)
     warnings = [str(problem) for problem in read_secrets(found)[1]]
     if line.json:
-        output.json_line({"ok": True, "file": str(found.file) if found.file else None, "warnings": warnings})
-    else:
-        for warning in warnings:
-            output.note(warning)
-        output.line(
-            f"{found.file} is right" if found.file else "there is no configuration file; the defaults hold"
+        file = str(found.file) if found.file else None
+        output.json_line(
+            {"ok": not problems, "file": file, "types": types, "problems": problems, "warnings": warnings}
         )
-    return 0
+    else:
+        _tell_check(line, types, problems, warnings)
+    return ConfigError.exit_code if problems else 0
+
+
+def _handlers(found: Config) -> tuple[list[str], list[str]]:
+    """The types that load, and what is wrong; nothing is started where no handler is named."""
+    if not found.taskdeck.handlers:
+        return [], []
+    from taskdeck.engine import commands
+
+    try:
+        return commands.survey_handlers(found)
+    except Unavailable as error:
+        return [], [str(error)]
+
+
+def _tell_check(line: CommandLine, types: list[str], problems: list[str], warnings: list[str]) -> None:
+    file = line.config.file
+    for each in [*warnings, *problems]:
+        output.note(each)
+    if problems:
+        return
+    output.line(f"{file} is right" if file else "there is no configuration file; the defaults hold")
+    if named := ", ".join(name for name in types if name not in BUILT_IN):
+        output.line(f"types: {named}")
+    tell_passed_over(line)
+
+
+def tell_passed_over(line: CommandLine) -> None:
+    """A file that somebody may take for the one in use."""
+    if text := unread(line):
+        output.flush()
+        output.note(text)
 
 
 @config.command()
@@ -66,7 +104,7 @@ def _plain(value: Any) -> Any:
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else value
 
 
-@config.command()
+@config.command(short_help="Print the configuration file in use, or where one would be.")
 def path(ctx: typer.Context) -> int:
     """Print the configuration file in use, or where `config init` would make one."""
     line: CommandLine = ctx.obj
@@ -76,10 +114,11 @@ def path(ctx: typer.Context) -> int:
         output.json_line({"path": str(shown), "exists": found is not None})
     else:
         output.line(str(shown))
+        tell_passed_over(line)
     return 0
 
 
-@config.command()
+@config.command(short_help="Make a first file with all defaults; overwrites nothing.")
 def init(ctx: typer.Context) -> int:
     """Make a commented configuration file with the defaults; an existing one is never overwritten."""
     line: CommandLine = ctx.obj
@@ -108,8 +147,6 @@ def usual_place() -> Path:
 
 def example() -> str:
     """The defaults as a configuration in which every line is commented out."""
-    from taskdeck.engine.config import Config
-
     lines = ["# Settings of taskdeck. Uncomment what shall differ; see: taskdeck config show --origin", ""]
     table = ""
     for key, value, _ in Config().origins():
