@@ -38,6 +38,16 @@ def gap(since_last_tick: float, every: float) -> bool:
     return since_last_tick > 10 * every + 5
 
 
+AT_START = 5.0
+"""Seconds after its start within which a worker that began no attempt died of its start."""
+
+
+def died_at_start(lived: float, began: bool) -> bool:
+    """Did a worker that lived so long die of its start? One that `began` an attempt came up, and what came after is
+    bounded by the losses of the tasks: a task that kills its workers must not keep all others waiting."""
+    return lived < AT_START and not began
+
+
 def restart_delay(quick_deaths: int) -> float:
     """Seconds to wait before a worker that keeps dying at its start is started again: 0, 0.5, 1, 2 … 30."""
     return 0.0 if quick_deaths == 0 else min(30.0, 0.25 * 2 ** min(quick_deaths, 10))

@@ -26,7 +26,7 @@ from ..config import Config
 from ..edge import identity, trees
 from ..errors import StoreError, TaskdeckError
 from ..rules.failures import Failure, FailureClass
-from ..rules.liveness import Signs, Verdict, gap, judge, restart_delay
+from ..rules.liveness import Signs, Verdict, died_at_start, gap, judge, restart_delay
 from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -42,9 +42,6 @@ from .reception import Reception
 from .workforce import WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.warden")
-
-QUICK = 5.0
-"""A worker that dies within so many seconds of its start died quickly: the next one waits longer."""
 
 
 class Warden:
@@ -311,7 +308,7 @@ class Warden:
         self._workforce.remove(handle)
         self._on_change()
         if not self._stopping:
-            await self._replace(handle)
+            await self._replace(handle, began=bool(started))
 
     async def _write(self, unit: Callable[..., Any], *args: Any) -> Any:
         while True:
@@ -354,9 +351,9 @@ class Warden:
         for story in stories:
             log.warning("%s", story)
 
-    async def _replace(self, handle: WorkerHandle) -> None:
-        quick = self._clock.monotonic() - handle.started < QUICK
-        self._quick_deaths = self._quick_deaths + 1 if quick else 0
+    async def _replace(self, handle: WorkerHandle, *, began: bool) -> None:
+        at_start = died_at_start(self._clock.monotonic() - handle.started, began)
+        self._quick_deaths = self._quick_deaths + 1 if at_start else 0
         await self._rest(restart_delay(max(0, self._quick_deaths - 1)))
         while not self._stopping:
             try:

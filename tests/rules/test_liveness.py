@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from taskdeck.engine.rules.liveness import Signs, Verdict, gap, judge, restart_delay
+from taskdeck.engine.rules.liveness import Signs, Verdict, died_at_start, gap, judge, restart_delay
 from tests.faults import fault
 
 
@@ -38,3 +38,9 @@ def test_a_worker_that_dies_at_its_start_is_started_again_with_growing_pauses_up
     assert delays[0] == 0
     assert delays == sorted(delays)
     assert delays[-1] == 30
+
+
+def test_a_worker_that_began_an_attempt_did_not_die_of_its_start() -> None:
+    assert died_at_start(0.2, began=False)
+    assert not died_at_start(0.2, began=True)
+    assert not died_at_start(60.0, began=False)
