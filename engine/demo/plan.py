@@ -67,8 +67,12 @@ slow_start_s = "1s"
 fault_recheck_s = "2s"
 """
 """What is set, and set shorter than usual. `max_losses`: chaos takes workers from the innocent too."""
-MAX_LOSSES = {False: 3, True: 5}
-"""Without and with chaos: how many lost workers send a task to review."""
+MAX_LOSSES = {False: 3, True: sum(LEAST_KILLS.values()) + 2}
+"""Without and with chaos: how many lost workers in a row send a task to review.
+
+One task may be hit by every kill of chaos, and once by the task that kills its worker (which runs alone from then on). One
+more than that, and no innocent task can ever need a review.
+"""
 
 EXIT_CODES = (1,)
 """How `run --until-idle` ends here: something failed, as planned."""
