@@ -24,7 +24,7 @@ from urllib.parse import quote
 FINAL = {"SUCCESS", "FAILED", "DEAD", "CANCELLED"}
 """What the engine never leaves."""
 
-MOVES = {  # typed from the task table of the domain page; worker_lost from LOST: ruling "Charging"
+MOVES = {  # typed from the task table of the domain page
     ("PENDING", "RUNNING"): "dispatched",
     ("PENDING", "PAUSED"): "user_pause blocked_by_alert",
     ("PENDING", "CANCELLED"): "user_cancel upstream_failed expired superseded",
@@ -49,7 +49,7 @@ MOVES = {  # typed from the task table of the domain page; worker_lost from LOST
     ("LOST", "RUNNING"): "worker_returned",
     ("LOST", "PENDING"): "taken_over",
     ("LOST", "RETRYING"): "taken_over",
-    ("LOST", "NEEDS_REVIEW"): "retries_exhausted worker_lost",
+    ("LOST", "NEEDS_REVIEW"): "retries_exhausted",
     ("LOST", "DEAD"): "retries_exhausted",
     ("LOST", "CANCELLED"): "user_cancel",
     ("NEEDS_REVIEW", "PENDING"): "user_retry",
@@ -118,6 +118,8 @@ class Replay:
         self._problems: list[str] = []
         self._stories: dict[int, Story] = {}
         self._highest_fence = 0
+        self._held: dict[tuple[str, int], int] = {}
+        """Fence by slot of a resource or route, as the events tell."""
         self._done: Counter[tuple[int, str]] = Counter()
         """How often each operation was recorded as done: by (fence, key)."""
 
@@ -130,6 +132,7 @@ class Replay:
         self._fences()
         self._checkpoints()
         self._operations()
+        self._slots()
         return self._problems
 
     def _rows(self, sql: str) -> Iterable[Row]:
@@ -157,9 +160,40 @@ class Replay:
                 f"event_head: it says {[tuple(row)[:2] for row in head]}, the chain ends at {(last, count)}"
             )
 
+    # ---- slots: invariant 1 --------------------------------------------------------------------------------------
+
+    def _slot(self, event: Row) -> None:
+        """A slot of a resource or route is leased by one attempt at a time, and released under the fence that took it."""
+        name = event["resource_id"] or event["route_id"]
+        if event["event_type"] not in ("RESOURCE_LEASED", "RESOURCE_RELEASED"):
+            return
+        payload = json.loads(event["payload_json"] or "{}")
+        slot, fence = (str(name), payload.get("slot", 1)), payload.get("fence")
+        where = f"event {event['event_id']} ({name}, slot {slot[1]})"
+        if event["event_type"] == "RESOURCE_LEASED":
+            if slot in self._held:
+                self._say(f"{where}: leased under fence {fence} while fence {self._held[slot]} holds it")
+            self._held[slot] = fence
+        elif self._held.pop(slot, None) != fence:
+            self._say(f"{where}: released under fence {fence}, which did not hold it")
+
+    def _slots(self) -> None:
+        """The tables hold what the events say is held, and no slot outlives its attempt."""
+        open_fences = {row["fence"] for row in self._rows("SELECT fence FROM attempt WHERE ended_at IS NULL")}
+        tables = {}
+        for parent in ("resource", "route"):
+            sql = f"SELECT {parent}_id AS name, number, fence FROM {parent}_slot WHERE task_id IS NOT NULL"
+            tables |= {(row["name"], row["number"]): row["fence"] for row in self._rows(sql)}
+        if tables != self._held:
+            self._say(f"slots: the tables hold {tables}, the events say {self._held}")
+        for slot, fence in tables.items():
+            if fence not in open_fences:
+                self._say(f"slot {slot[0]}/{slot[1]}: held under fence {fence}, whose attempt has ended")
+
     # ---- events → stories ----------------------------------------------------------------------------------------
 
     def _event(self, event: Row) -> None:
+        self._slot(event)
         task_id = event["task_id"]
         if task_id is None:
             return

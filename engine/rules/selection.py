@@ -22,7 +22,8 @@ class Candidate:
     state: str
     effective_priority: int
     next_run_at: str
-    losses: int = 0
+    suspect: bool = False
+    """Its worker died while it ran, perhaps by its doing: it must have its worker for itself."""
     needs: Mapping[str, int] = field(default_factory=dict)
     """Pools that it leases from, with counts."""
     route: str = ""
@@ -110,7 +111,7 @@ class _Taken:
             self.pools[pool] -= count
         if self.routes.get(candidate.route, 0) > 0:
             self.routes[candidate.route] -= 1
-        if candidate.losses:
+        if candidate.suspect:
             self.alone.add(worker_id)
 
 
@@ -206,7 +207,7 @@ def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> in
         for worker in _able(candidate, situation)
         if taken.free[worker.id] > 0 and worker.id not in taken.alone
     ]
-    if candidate.losses and able:
+    if candidate.suspect and able:
         idlest = min(able, key=lambda each: (taken.running[each], each))
         if taken.running[idlest]:
             taken.alone.add(idlest)  # keep it free of others, so that it drains for the suspect
@@ -220,6 +221,6 @@ def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
         return "no worker is ready yet"
     if not _able(candidate, situation):
         return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
-    if candidate.losses:
+    if candidate.suspect:
         return "its worker was lost, so it waits for a worker of its own"
     return "all workers are full (engine.slots)"

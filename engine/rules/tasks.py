@@ -88,7 +88,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
         RUNNING: _reasons("worker_returned"),
         PENDING: _reasons("taken_over"),
         RETRYING: _reasons("taken_over"),
-        NEEDS_REVIEW: _reasons("retries_exhausted worker_lost in_doubt"),
+        NEEDS_REVIEW: _reasons("retries_exhausted"),
         DEAD: _reasons("retries_exhausted"),
         CANCELLED: _reasons("user_cancel"),
     },

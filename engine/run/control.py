@@ -85,7 +85,15 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return "is pending already"
     if task["state"] in (RUNNING, PAUSED, LOST):
         raise _not_now(task, "retried")
-    fresh = {"retry_count": 0, "delays": 0, "losses": 0, "losses_total": 0, "resource_faults": 0, "waits": 0}
+    fresh = {
+        "retry_count": 0,
+        "delays": 0,
+        "losses": 0,
+        "losses_total": 0,
+        "resource_faults": 0,
+        "waits": 0,
+        "suspect": 0,
+    }
     if task["state"] is RETRYING:
         fresh = {}
     tasks.transition(

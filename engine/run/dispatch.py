@@ -66,7 +66,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
             continue  # somebody else was first, or a route must be verified; the next tick looks again
         if run is not None:
             runs.setdefault(start.worker_id, []).append(run)
-    suspects = {start.candidate.id for start in starts if start.candidate.losses}
+    suspects = {start.candidate.id for start in starts if start.candidate.suspect}
     wake_at = _earlier(tasks.next_due(tx), requests.next_dated(tx), rested_at)
     return Dispatched(runs, suspects, tasks.wishes(tx), wake_at)
 
@@ -119,7 +119,7 @@ def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
         state=row["state"],
         effective_priority=row["effective_priority"],
         next_run_at=row["next_run_at"],
-        losses=row["losses"],
+        suspect=bool(row["suspect"]),
         **policies.needs_of(row),
     )
 

@@ -30,6 +30,7 @@ def take_all(
     max_losses: int,
     *,
     charged: bool = True,
+    suspected: bool = False,
 ) -> list[str]:
     """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others.
 
@@ -51,6 +52,7 @@ def take_all(
                         policies=policies,
                         max_losses=max_losses,
                         charged=charged,
+                        suspected=suspected,
                     ),
                     current,
                 )
@@ -78,10 +80,15 @@ def lose(
     policies: Policies,
     max_losses: int,
     charged: bool = True,
+    suspected: bool = False,
 ) -> str:
-    """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7"."""
+    """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7".
+
+    `suspected`: the worker died by itself while its engine lived, so that the task may have killed it: it runs alone the
+    next time. Who must go to a person goes there at once; the others are LOST and taken over in the same transaction.
+    """
     if task["state"] is LOST:
-        return _take_over(tx, task, cause, policies, max_losses)
+        return _take_over(tx, task)
     if not started and task["state"] is RUNNING:
         return _never_started(tx, task, cause)
     doubts = operations.doubt_open_ones(tx, task["fence"])
@@ -96,23 +103,28 @@ def lose(
     fence = tx.next_fences(1)[0]
     loss = int(charged)
     losses = {"losses": task["losses"] + loss, "losses_total": task["losses_total"] + loss, "fence": fence}
+    losses["suspect"] = int(suspected and charged)
+    if task["wanted"] != "cancel" and (why := _needs_a_person({**task, **losses}, policies, max_losses)):
+        return _review(tx, task, losses, f"{why}: {cause}")
     tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
-    return _take_over(tx, {**task, **losses, "state": LOST}, cause, policies, max_losses)
+    return _take_over(tx, {**task, **losses, "state": LOST})
 
 
-def _take_over(
-    tx: Transaction, task: Mapping[str, Any], cause: str, policies: Policies, max_losses: int
-) -> str:
+def _needs_a_person(task: Mapping[str, Any], policies: Policies, max_losses: int) -> str:
+    if task["losses"] >= max_losses or task["losses_total"] >= max_losses * TOTAL_FACTOR:
+        return f"its worker was lost {task['losses_total']} times"
+    if policies.of(task).on_lost == "review":
+        return "its worker was lost and it must not run twice unasked"
+    return ""
+
+
+def _take_over(tx: Transaction, task: Mapping[str, Any]) -> str:
     number = task["id"]
     if task["wanted"] == "cancel":
         actor = requests.actor_of(tx, number, "cancel") or "operator"
         tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
         requests.close_all_of(tx, number, "cancelled")
         return f"#{number} is cancelled"
-    if task["losses"] >= max_losses or task["losses_total"] >= max_losses * TOTAL_FACTOR:
-        return _review(tx, task, f"its worker was lost {task['losses_total']} times: {cause}")
-    if policies.of(task).on_lost == "review":
-        return _review(tx, task, f"its worker was lost and it must not run twice unasked: {cause}")
     resumes = _resume_point(tx, number)
     columns = tasks.wait_again(task, tx.now)
     tasks.transition(tx, task, PENDING, "taken_over", actor=ENGINE, message=resumes, columns=columns)
@@ -120,9 +132,9 @@ def _take_over(
     return f"#{number} {resumes}"
 
 
-def _review(tx: Transaction, task: Mapping[str, Any], why: str) -> str:
+def _review(tx: Transaction, task: Mapping[str, Any], losses: Mapping[str, Any], why: str) -> str:
     error = tx.redactor.text(why)
-    columns = {**NO_LEASE, "error": _error("worker_lost", error)}
+    columns = {**NO_LEASE, **losses, "error": _error("worker_lost", error)}
     tasks.transition(tx, task, NEEDS_REVIEW, "worker_lost", actor=ENGINE, message=why, columns=columns)
     requests.close_all_of(tx, task["id"], "the task went to review")
     return f"#{task['id']} needs review"

@@ -30,6 +30,7 @@ from .messages import (
     Hello,
     Manifest,
     Outcome,
+    Save,
     Started,
     Validate,
     Validated,
@@ -158,6 +159,8 @@ class Reception:
         for report in reports:
             if isinstance(report, Started):
                 handle.begun(report.fence, now, slack)
+            elif isinstance(report, Save):
+                handle.alone.discard(report.fence)  # it got further than where its worker died
             elif isinstance(report, Outcome):
                 ended = True
                 self._outcome(handle, report, now, slack)

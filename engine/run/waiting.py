@@ -60,7 +60,7 @@ def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[
 
 
 def _candidate(row: Row, policies: Policies) -> Candidate:
-    same = ("id", "type", "state", "effective_priority", "next_run_at", "losses")
+    same = ("id", "type", "state", "effective_priority", "next_run_at", "suspect")
     return Candidate(**{name: row[name] for name in same}, **policies.needs_of(row))
 
 
@@ -69,6 +69,6 @@ def _rooms(
 ) -> tuple[WorkerRoom, ...]:
     runs: dict[int, list[int]] = {}
     for attempt in attempts:
-        runs.setdefault(attempt["worker_id"], []).append(attempt["losses"])
+        runs.setdefault(attempt["worker_id"], []).append(attempt["suspect"])
     ready = [(worker["id"], runs.get(worker["id"], [])) for worker in workers if worker["state"] == "READY"]
     return tuple(WorkerRoom(id_, slots - len(has), len(has), types, alone=any(has)) for id_, has in ready)

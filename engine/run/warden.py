@@ -347,6 +347,7 @@ class Warden:
             self._policies,
             self.config.engine.max_losses,
             charged=not handle.forced_by,
+            suspected=not self._stopping,
         )
         for story in stories:
             log.warning("%s", story)
@@ -390,8 +391,12 @@ class Warden:
                 log.warning("worker %d did not end in time and is killed", handle.id)
                 identity.kill(handle.identity, signal.SIGKILL)
             await self._workforce.all_gone(None)
-        if self._chores:
+        while self._chores:  # a worker may have been on its way up when the stop came
             await asyncio.gather(*self._chores, return_exceptions=True)
+            self._workforce.drain(0.0, now=True)
+            if not await self._workforce.all_gone(1.0):
+                for handle in self._workforce:
+                    self._doom(handle)
 
     def hurry(self) -> None:
         """No more time: end all attempts now."""

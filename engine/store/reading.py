@@ -112,9 +112,9 @@ class Reader:
         return [*reversed(self._dicts(gone.limit(ended))), *live]
 
     def running_attempts(self) -> list[Row]:
-        """Task, number and worker of each attempt that has not ended, with its task's type and losses."""
+        """Task, number and worker of each attempt that has not ended, with its task's type and whether it is suspect."""
         query = t.Attempt.select(
-            t.Attempt.task_id, t.Attempt.number, t.Attempt.worker_id, t.Task.type, t.Task.losses
+            t.Attempt.task_id, t.Attempt.number, t.Attempt.worker_id, t.Task.type, t.Task.suspect
         )
         query = query.join(t.Task, on=(t.Attempt.task_id == t.Task.id)).where(t.Attempt.ended_at.is_null())
         return self._dicts(query.order_by(t.Attempt.id))

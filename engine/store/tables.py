@@ -99,6 +99,7 @@ class Task(Model):
     needs = TextField(null=True)
     route = TextField(null=True)
     allow_direct = IntegerField(null=True)
+    suspect = IntegerField()
     lane = TextField()
 
 

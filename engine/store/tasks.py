@@ -231,7 +231,7 @@ def type_of_lane(lane: str) -> str:
 def due(tx: Transaction, lane: str, limit: int) -> list[dict[str, Any]]:
     """The first `limit` due tasks of one lane, in the order in which they shall start."""
     sql = (
-        "SELECT id, type, state, effective_priority, next_run_at, losses, needs, route, allow_direct FROM task"
+        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct FROM task"
         f" WHERE lane = ? AND {_WAITING} AND next_run_at <= ?"
         " ORDER BY effective_priority, next_run_at, id LIMIT ?"
     )
@@ -379,7 +379,7 @@ def note_progress(
 
 def forgive_losses(tx: Transaction, task_id: int) -> None:
     """The attempt has made durable progress: what was lost before it is no sign of a poisoned task any more."""
-    tx.connection.execute("UPDATE task SET losses = 0 WHERE id = ? AND losses > 0", (task_id,))
+    tx.connection.execute("UPDATE task SET losses = 0, suspect = 0 WHERE id = ? AND losses > 0", (task_id,))
 
 
 def unfinished(tx: Transaction, since: str, types: tuple[str, ...]) -> dict[str, int]:

@@ -75,14 +75,14 @@ def test_a_type_that_no_worker_knows_waits_for_a_handler_and_commands_run_anywhe
 
 
 def test_a_suspect_has_its_worker_for_itself() -> None:
-    choice = choose([task(1, losses=1), task(2), task(3)], IDLE)
+    choice = choose([task(1, suspect=True), task(2), task(3)], IDLE)
     by_worker = {start.candidate.id: start.worker_id for start in choice.starts}
     assert by_worker[1] not in (by_worker[2], by_worker[3])
 
 
 def test_a_suspect_waits_for_an_idle_worker_and_one_is_kept_free_for_it() -> None:
     busy = replace(IDLE, workers=(replace(W1, running=1), replace(W2, running=2)))
-    choice = choose([task(1, losses=1), task(2)], busy)
+    choice = choose([task(1, suspect=True), task(2)], busy)
     assert [(start.candidate.id, start.worker_id) for start in choice.starts] == [(2, 2)]
     assert choice.waits[1] == ("its worker was lost, so it waits for a worker of its own",)
 
@@ -109,7 +109,7 @@ candidates = st.lists(
         state=st.sampled_from(["PENDING", "RETRYING"]),
         effective_priority=st.integers(0, 3),
         next_run_at=st.sampled_from([NOW, LATER]),
-        losses=st.integers(0, 1),
+        suspect=st.booleans(),
     ),
     unique_by=lambda each: each.id,
 )
@@ -152,7 +152,7 @@ def test_every_task_either_starts_within_all_limits_or_has_a_reason(
     for worker in situation.workers:
         given_to = [start.candidate for start in choice.starts if start.worker_id == worker.id]
         assert len(given_to) <= worker.free
-        if worker.alone or any(each.losses for each in given_to):
+        if worker.alone or any(each.suspect for each in given_to):
             assert len(given_to) + (worker.running if given_to else 0) <= 1
 
 

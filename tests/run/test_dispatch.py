@@ -19,6 +19,7 @@ from taskdeck.engine.run.messages import Outcome, Run, Started
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
 from taskdeck.engine.store import processes, routes, slots
+from tests import replay
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
@@ -273,3 +274,24 @@ def test_an_ejected_route_is_not_given_out_and_a_busy_one_is_not_revoked(scratch
     engine.end(run)
     assert scratch.slots("route")["eu-1"] == "COOLDOWN"
     assert scratch.query("SELECT cooldown_reason FROM route_slot WHERE route_id = 'eu-1'") == [("HEALTH",)]
+
+
+def test_the_replay_check_names_a_second_holder_of_a_browser(scratch: Scratch) -> None:
+    scratch.declare(*browsers(2))
+    scratch.add(needs='["browser:2"]')
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    engine.begin(run)
+    assert replay.check(scratch.path) == []
+    lease = {"fence": 99, "from": "AVAILABLE", "to": "LEASED"}
+    scratch.do(
+        lambda tx: tx.event(
+            "RESOURCE_LEASED",
+            actor="engine",
+            task_id=1,
+            resource_id="browser-1",
+            reason="claimed",
+            payload=lease,
+        )
+    )
+    assert any("browser-1" in problem and "fence 99" in problem for problem in replay.check(scratch.path))

@@ -47,6 +47,7 @@ TABLES = f"""
 ALTER TABLE task ADD COLUMN needs TEXT CHECK (needs IS NULL OR json_valid(needs));
 ALTER TABLE task ADD COLUMN route TEXT;
 ALTER TABLE task ADD COLUMN allow_direct INTEGER;
+ALTER TABLE task ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0 CHECK (suspect IN (0, 1));
 ALTER TABLE task ADD COLUMN lane TEXT NOT NULL DEFAULT '';
 UPDATE task SET lane = type;
 DROP INDEX task_lane;
