@@ -145,6 +145,10 @@ class View:
         """This moment as UTC text."""
         return utc_text(self._clock.utc())
 
+    def version(self) -> tuple[object, ...]:
+        """A value that differs once anyone has changed the database; costs a few µs."""
+        return self._reader.version()
+
     def tasks(
         self, wanted: Filter, limit: int = 100, *, before: int | None = None, whole: bool = False
     ) -> list[TaskView]:
@@ -154,6 +158,13 @@ class View:
         situation = self._situation(rows, policies)
         held = self._stock.held(rows)
         return [self._task(row, situation, policies, **held(row)) for row in rows]
+
+    def upcoming(self, limit: int) -> list[TaskView]:
+        """The waiting tasks that come next: those that are due in the order of the queue, then by their time."""
+        rows = self._reader.upcoming(now=self.now, limit=limit)
+        policies = self._policies()
+        situation = self._situation(rows, policies)
+        return [self._task(row, situation, policies) for row in rows]
 
     def task(self, task_id: int) -> TaskView:
         """One task with payload and attempts. Raises `NotFound`."""

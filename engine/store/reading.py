@@ -73,10 +73,21 @@ class Reader:
             query = query.where(t.Task.id < before)
         return self._dicts(query.limit(limit) if limit else query)
 
+    def upcoming(self, *, now: str, limit: int) -> list[Row]:
+        """The waiting tasks that come next: due ones in the order of the queue, then the others by their time."""
+        waiting = _task_columns(False).where(t.Task.state.in_(("PENDING", "RETRYING")))
+        due = waiting.where(t.Task.next_run_at <= now)
+        due = due.order_by(t.Task.effective_priority, t.Task.next_run_at, t.Task.id)
+        found = self._dicts(due.limit(limit))
+        if len(found) < limit:
+            later = waiting.where(t.Task.next_run_at > now).order_by(t.Task.next_run_at, t.Task.id)
+            found += self._dicts(later.limit(limit - len(found)))
+        return found
+
     def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
         """The ids of all tasks that match, oldest first."""
         query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), True).order_by(t.Task.id)
-        return [row["id"] for row in self._dicts(query)]
+        return self._read(lambda: [row[0] for row in query.tuples().execute(self._db)])
 
     def states(self, ids: list[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
