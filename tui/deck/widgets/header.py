@@ -1,0 +1,112 @@
+"""The two lines on top: who runs and how much is where, and the views. Drawn as plain text; asks nobody anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.widgets import Static
+
+from taskdeck.engine import views
+
+from ... import format as look
+from ..looks import Heading
+from ..states import STYLES, TASKS, Glyphs
+
+ORDER = ("RUNNING", "PENDING", "RETRYING", "PAUSED", "NEEDS_REVIEW", "LOST", "FAILED", "DEAD", "SUCCESS")
+ALWAYS = ("RUNNING", "PENDING")
+INBOX = ("NEEDS_REVIEW", "DEAD", "LOST")
+
+
+class Header(Static):
+    """One line: the engine, the counts, the time."""
+
+    def __init__(self, glyphs: Glyphs, *, read_only: bool = False) -> None:
+        super().__init__(Content(""), id="header", markup=False)
+        self._glyphs = glyphs
+        self._read_only = read_only
+        self._heading: Heading | None = None
+        self._trouble = ""
+
+    def tell(self, heading: Heading | None, trouble: str = "") -> None:
+        """Show these figures; with `trouble` that they are old."""
+        self._heading, self._trouble = heading or self._heading, trouble
+        self.redraw()
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw again, since the time or the room changed."""
+        width = self.size.width or 80
+        left = [Content.styled("taskdeck", "bold"), *self._engine(), *self._held()]
+        right = f"{views.now().astimezone():%H:%M}"
+        room = width - len(right) - 1
+        line = Content("  ").join(left)
+        for part in self._counts():
+            longer = line + Content("  ") + part
+            if longer.cell_length > room:
+                break
+            line = longer
+        line = line.truncate(room, ellipsis=False)
+        self.update(line + Content(" " * (width - line.cell_length - len(right)) + right), layout=False)
+
+    def _engine(self) -> list[Content]:
+        marks = [Content.styled("[RO]", "bold")] if self._read_only else []
+        if self._trouble:
+            return [*marks, Content.styled(f" {look.tidy(self._trouble)} ", "bold reverse $text-error")]
+        if self._heading is None:
+            return [*marks, Content.styled("reading", "dim")]
+        engine = self._heading.engine
+        if not engine.running:
+            return [*marks, Content.styled(" NO ENGINE ", "bold reverse $text-warning")]
+        since = ""
+        if engine.since:
+            since = f" up {look.span(views.seconds_between(engine.since, self._heading.at) // 60 * 60)}"
+            since = since.replace("m00s", "m").replace(" 0s", " <1m")
+        return [*marks, Content(f"engine{since}")]
+
+    def _held(self) -> list[Content]:
+        held = [hold.scope for hold in self._heading.holds] if self._heading else []
+        return [Content.styled(f" HELD {look.tidy(' '.join(held))} ", "reverse")] if held else []
+
+    def _counts(self) -> list[Content]:
+        counts = self._heading.counts if self._heading else {}
+        wanted = [name for name in ORDER if counts.get(name) or name in ALWAYS]
+        return [
+            Content.styled(f"{TASKS[name].word} {counts.get(name, 0):,}", STYLES[TASKS[name].style])
+            for name in wanted
+        ]
+
+
+class Tabs(Static):
+    """One line: the views with their keys; the one that is shown stands in brackets."""
+
+    def __init__(self, views_: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__(Content(""), id="tabs", markup=False)
+        self._views = views_
+        self._shown = ""
+        self._inbox = 0
+
+    def tell(self, shown: str | None = None, inbox: int | None = None) -> None:
+        """Show which view is open and how many tasks wait for a person."""
+        before = (self._shown, self._inbox)
+        self._shown = self._shown if shown is None else shown
+        self._inbox = self._inbox if inbox is None else inbox
+        if before != (self._shown, self._inbox):
+            self.update(self._line(), layout=False)
+
+    def _line(self) -> Content:
+        parts = []
+        for key, name, title in self._views:
+            text = f"{key} {title}"
+            if name == "inbox" and self._inbox:
+                text += f":{self._inbox}!"
+            chosen = name == self._shown
+            parts.append(Content.styled(f"[{text}]" if chosen else f" {text} ", "bold" if chosen else "dim"))
+        return Content("").join(parts)
+
+
+def inbox(heading: Heading) -> int:
+    """How many tasks wait for a person."""
+    return sum(heading.counts.get(name, 0) for name in INBOX)

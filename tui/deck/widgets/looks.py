@@ -1,0 +1,105 @@
+"""How things look: names of styles that every line of the deck is drawn with, and the widget that draws lines.
+
+A look never says anything alone: wherever one is used a glyph, a word or a mark says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+LOOKS = (
+    "dim",
+    "strong",
+    "title",
+    "good",
+    "info",
+    "warn",
+    "bad",
+    "run",
+    "dead",
+    "lost",
+    "review",
+    "found",
+    "cursor",
+)
+"""The names a cell may be drawn with; any other, and `""`, is plain."""
+
+STATES = {
+    "RUNNING": "run",
+    "PAUSED": "info",
+    "RETRYING": "warn",
+    "SUCCESS": "dim",
+    "FAILED": "bad",
+    "DEAD": "dead",
+    "CANCELLED": "dim",
+    "LOST": "lost",
+    "NEEDS_REVIEW": "review",
+    "LEASED": "info",
+    "COOLDOWN": "info",
+    "FAULT": "bad",
+    "DISABLED": "dim",
+}
+"""The look of each state of a task, resource or route that has one."""
+
+
+class LineWidget(Widget):
+    """A widget that draws its lines itself. Owns the looks as styles, the ASCII form, and the way to one line."""
+
+    COMPONENT_CLASSES = {f"look--{look}" for look in LOOKS}
+    DEFAULT_CSS = """
+    LineWidget { width: 1fr; height: 1fr; background: $background; color: $foreground; }
+    LineWidget > .look--dim { text-style: dim; }
+    LineWidget > .look--strong { text-style: bold; }
+    LineWidget > .look--title { text-style: bold; }
+    LineWidget > .look--good { color: $text-success; }
+    LineWidget > .look--info { color: $text-accent; }
+    LineWidget > .look--warn { color: $text-warning; }
+    LineWidget > .look--bad { color: $text-error; }
+    LineWidget > .look--run { color: $text-success; text-style: bold; }
+    LineWidget > .look--dead { color: $text-error; text-style: bold; }
+    LineWidget > .look--lost { color: $text-secondary; text-style: bold; }
+    LineWidget > .look--review { color: $text-warning; text-style: reverse; }
+    LineWidget > .look--found { text-style: reverse; }
+    LineWidget > .look--cursor { text-style: bold; }
+    LineWidget:focus > .look--cursor { text-style: bold reverse; }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._drawn_looks: dict[str, Style] = {}
+
+    @property
+    def ascii(self) -> bool:
+        """Does the app want nothing but ASCII in glyphs of our own (its attribute `ascii`)?"""
+        return bool(getattr(self.app, "ascii", False))
+
+    def look(self, name: str) -> Style:
+        """The whole style of a look, background included."""
+        if name not in self._drawn_looks:
+            style = self.rich_style
+            if name in LOOKS:
+                style += self.get_component_rich_style(f"look--{name}", partial=True)
+            self._drawn_looks[name] = style
+        return self._drawn_looks[name]
+
+    def strip(self, pieces: Iterable[tuple[str, str]]) -> Strip:
+        """A line of texts, each as `cells.shown` gives it, with its look."""
+        return Strip([Segment(text, self.look(look)) for text, look in pieces if text])
+
+    def blank(self) -> Strip:
+        """A line without anything."""
+        return Strip.blank(self.size.width, self.look(""))
+
+    def notify_style_update(self) -> None:
+        """Styles have changed: whatever was drawn is drawn anew."""
+        super().notify_style_update()
+        self._drawn_looks.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop everything that was drawn with the styles or the width of before."""
