@@ -15,6 +15,7 @@ from .. import format as look
 from .. import output
 from ..commandline import CommandLine
 from . import targets
+from .task_page import STRANDED
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[ID|FILTER]...", help=targets.EXAMPLES)]
 All = Annotated[bool, typer.Option("--all", help="All tasks that this can be done to; asks first.")]
@@ -96,9 +97,10 @@ def _act(
     from taskdeck.engine import commands
 
     results = commands.call(line.config, verb, line.actor, ids=found, **more)
-    code = _report(line, verb, results)
-    if not line.json:
-        _tell_without_engine(line, verb, results)
+    alone = not line.json and not views.holder(line.config).running
+    code = _report(line, results, alone=alone)
+    if alone:
+        _tell_without_engine(verb, results)
     return code
 
 
@@ -152,11 +154,11 @@ def _more(found: Sequence[int], words: str) -> str:
     return words.format(len(found) - MOST_SHOWN) if len(found) > MOST_SHOWN else ""
 
 
-def _tell_without_engine(line: CommandLine, verb: str, results: Sequence[dict[str, Any]]) -> None:
+def _tell_without_engine(verb: str, results: Sequence[dict[str, Any]]) -> None:
     """What was asked of a task that nobody runs, or lets one start that nobody starts, needs an engine."""
     done = [each for each in results if each["ok"]]
     asked = any("asked to" in (each.get("message") or "") for each in done)
-    if not (asked or (done and verb in ("resume", "retry"))) or views.holder(line.config).running:
+    if not asked and not (done and verb in ("resume", "retry")):
         return
     output.flush()
     if asked:
@@ -165,14 +167,15 @@ def _tell_without_engine(line: CommandLine, verb: str, results: Sequence[dict[st
         output.note("no engine runs: nothing starts until one does (taskdeck run)")
 
 
-def _report(line: CommandLine, verb: str, results: Sequence[dict[str, Any]]) -> int:
-    """One line an id; the exit code is 0, or that of the first that was refused."""
+def _report(line: CommandLine, results: Sequence[dict[str, Any]], *, alone: bool) -> int:
+    """One line an id; the exit code is 0, or that of the first that was refused. `alone`: no engine runs."""
     code = 0
     for each in results:
         if line.json:
             output.json_line(each)
         elif each["ok"]:
-            output.line(f"#{each['id']} {look.state(each['state'])}" + _remark(each))
+            state = STRANDED if alone and each["state"] == "RUNNING" else look.state(each["state"])
+            output.line(f"#{each['id']} {state}{_remark(each)}")
         if not each["ok"]:
             error = output.refused_object(each)
             code = code or error.exit_code

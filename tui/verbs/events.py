@@ -112,7 +112,7 @@ def _human(time: str, run: list[views.EventView]) -> str:
     parts = [time]
     parts += [f"#{event.task_id}"] if event.task_id else []
     parts += [_story(run), look.tidy(event.message)]
-    parts += [f"worker {event.worker_id}"] if event.worker_id else []
+    parts += [f"worker {event.worker_id}"] if event.worker_id and "worker" not in event.message else []
     parts += (
         [f"by {look.tidy(event.actor)}"] if event.actor not in ("engine", f"worker:{event.worker_id}") else []
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import typer
 
 from taskdeck.engine import views
@@ -59,6 +60,8 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             anchors = view.anchors()
             engine = view.engine()
             told = description(line) if engine.running else {}
+            if told:  # a supervisor may have been killed since the engine noted it
+                engine = msgspec.structs.replace(engine, supervisor=told["supervisor_pid"])
             return base | {
                 "exists": True,
                 "engine": engine,

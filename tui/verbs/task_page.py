@@ -102,7 +102,7 @@ def _command(task: views.TaskView) -> list[tuple[str, str]]:
         ("command", look.tidy(shlex.join(map(str, payload["argv"])))),
         ("directory", look.tidy(str(payload.get("cwd") or ""))),
         ("variables", look.tidy(" ".join(f"{name}={value}" for name, value in dict(variables).items()))),
-        ("pause", look.tidy(str(payload.get("pause") or ""))),
+        ("pause", "at a checkpoint" if payload.get("pause") == "checkpoint" else ""),
     ]
 
 
