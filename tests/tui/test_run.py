@@ -108,3 +108,19 @@ def test_a_gone_engine_is_waited_for_only_as_long_as_asked(taskdeck: Calls) -> N
         assert not wait_until_gone(config, 5, clock)
         assert clock.monotonic() >= 1005
     assert wait_until_gone(config, 5, clock)
+
+
+def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
+    theirs, ours = taskdeck.folder / "theirs.toml", taskdeck.folder / "ours.toml"
+    theirs.write_text("[taskdeck]\n")
+    ours.write_text("[taskdeck]\n")
+    told = f"the engine works with {theirs}, this command with {ours}"
+    with engine(taskdeck, "--config", str(theirs)):
+        refused = taskdeck("add", "greet", "--config", str(ours), code=4).err
+        assert "no handler for type 'greet'" in refused
+        assert told in refused
+        assert told in taskdeck("status", "--config", str(ours)).out
+        listed = taskdeck("worker", "list", "--config", str(ours)).out
+        assert told in listed
+        assert "types" in listed
+        assert told not in taskdeck("status", "--config", str(theirs)).out
