@@ -10,7 +10,7 @@ from textual.widgets import Static
 from taskdeck.engine import views
 
 from ... import format as look
-from ..looks import Heading
+from ..reads import Heading
 from ..states import STYLES, TASKS, Glyphs
 
 ORDER = ("RUNNING", "PENDING", "RETRYING", "PAUSED", "NEEDS_REVIEW", "LOST", "FAILED", "DEAD", "SUCCESS")
@@ -74,7 +74,7 @@ class Header(Static):
         counts = self._heading.counts if self._heading else {}
         wanted = [name for name in ORDER if counts.get(name) or name in ALWAYS]
         return [
-            Content.styled(f"{TASKS[name].word} {counts.get(name, 0):,}", STYLES[TASKS[name].style])
+            Content.styled(f"{TASKS[name].word} {counts.get(name, 0):,}", STYLES.get(TASKS[name].look, ""))
             for name in wanted
         ]
 

@@ -1,16 +1,55 @@
-"""The log of an attempt as it grows (in the making)."""
+"""A log that may have any length: draws what is seen, follows the end, wraps, searches, and narrows to a level.
+
+Owns the place in the log (the number of the line at the top, and the row of it where lines are wrapped), following, and
+the marks of a search. Lines are given by `log_lines`; where they come from is the business of who opens the log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from textual import events
+from textual.binding import Binding
+from textual.cache import LRUCache
 from textual.message import Message
+from textual.strip import Strip
+from textual.timer import Timer
 
+from .cells import chopped, shown
+from .log_lines import LEVELS, Indexed, Lines, Narrowed, Ring, level_of
 from .looks import LineWidget
+
+PACE = 0.2
+"""Seconds between two repaints for new lines, at the least."""
+WHEEL = 3
+KEPT = 1_024
+"""Drawn lines that are kept."""
+QUICK = 20_000
+"""So many lines are searched at once; more of them in a thread."""
+LOOK_OF_LEVEL = ("dim", "", "warn", "bad")
 
 
 class VirtualLog(LineWidget, can_focus=True):
     """Lines of text, the newest in sight while `following`."""
+
+    BINDINGS = [
+        Binding("j,down", "down", "a line down", id="log.down", show=False),
+        Binding("k,up", "up", "a line up", id="log.up", show=False),
+        Binding("g,home", "top", "to the first line", id="log.top", show=False),
+        Binding("G,end", "bottom", "to the end, and follow", id="log.bottom", show=False),
+        Binding("pagedown,ctrl+d", "page_down", "a page down", id="log.page_down", show=False),
+        Binding("pageup,ctrl+u", "page_up", "a page up", id="log.page_up", show=False),
+        Binding("L,right", "right", "scroll to the right", id="log.right", show=False),
+        Binding("H,left", "left", "scroll to the left", id="log.left", show=False),
+        Binding("f", "follow", "follow on or off", id="log.follow", show=False),
+        Binding("w", "wrap", "wrap on or off", id="log.wrap", show=False),
+        Binding("l", "level", "next level", id="log.level", show=False),
+        Binding("n", "next_match", "next match", id="log.next_match", show=False),
+        Binding("N", "previous_match", "previous match", id="log.previous_match", show=False),
+        Binding("e", "next_error", "next error", id="log.next_error", show=False),
+        Binding("E", "previous_error", "previous error", id="log.previous_error", show=False),
+    ]
 
     class Changed(Message):
         """What `status` tells has changed."""
@@ -27,30 +66,383 @@ class VirtualLog(LineWidget, can_focus=True):
     class Older(Changed):
         """The first line that is held came into sight; `prepend` takes what was before it."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        empty: str = "no output yet",
+        pace: float = PACE,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """`empty` is said where there are no lines; `pace` is the time between repaints for new lines (seconds)."""
         super().__init__(id=id, classes=classes)
+        self.empty = empty
+        self.pace = pace
         self.following = True
         self.wrap = False
         self.level = ""
         self.new_lines = 0
         """Lines that came since following ended."""
+        self.sought = ""
+        self.not_found = False
+        """Did the last search end where it began?"""
+        self._lines: Lines = Ring()
+        self._narrowed: Narrowed | None = None
+        self._top = 0
+        self._row = 0
+        self._left = 0
+        self._found: int | None = None
+        self._drawn: LRUCache[int, list[Strip]] = LRUCache(KEPT)
+        self._window: list[tuple[int, int]] | None = None
+        self._timer: Timer | None = None
+        self._late = False
+
+    # --- what is in it ---------------------------------------------------------------------------------------
 
     def open(self, source: Sequence[str]) -> None:
         """Show another log, its end first: a list is taken over, any other sequence is read by index."""
+        self._lines = Ring(source) if isinstance(source, list) else Indexed(source)
+        self._left, self.new_lines, self._found, self.following = 0, 0, None, True
+        self.not_found = False
+        self._narrow()
+        self._draw_anew()
 
     def append(self, lines: Iterable[str]) -> None:
-        """Lines that came at the end."""
+        """Lines that came at the end of a list that was opened."""
+        assert isinstance(self._lines, Ring), "a sequence grows by itself: call `grown`"
+        before = self._lines.end
+        self._lines.append(lines)
+        self._grow(self._lines.end - before)
+
+    def grown(self, count: int) -> None:
+        """The sequence that was opened has so many more lines at its end."""
+        self._grow(count)
 
     def prepend(self, lines: Sequence[str]) -> None:
-        """Lines that were before the first one."""
-
-    def search(self, text: str) -> None:
-        """Look for a text (small letters: in any case) from here on; n and N go to the next and previous match."""
+        """Lines that were before the first one of a list that was opened."""
+        assert isinstance(self._lines, Ring)
+        self._lines.prepend(lines)
+        self._narrow()
+        self._show()
 
     def set_level(self, level: str) -> None:
-        """Show lines of this level and above only: `""`, `info`, `warn`, `error`."""
+        """Show lines of this level and above only, one of `LEVELS`."""
+        self.level = level if level in LEVELS else ""
+        self._narrow()
+        self._draw_anew()
+
+    def search(self, text: str) -> None:
+        """Go to the next line with `text`, from the top of the window on; small letters match in any case."""
+        self.sought = text
+        self._found = None
+        self._drawn.clear()
+        if text:
+            self._seek(self._matches(text), 0)
+        self._show()
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The numbers of all lines that the level lets through."""
+        return range(self._lines.first, self._lines.end) if self._narrowed is None else self._narrowed.numbers
 
     @property
     def status(self) -> str:
-        """One line for the title: following, new lines, level, wrap, search."""
-        return ""
+        """One line for a title: following, new lines, level, search, wrap."""
+        parts = ["follow ON" if self.following else "follow off"]
+        if self.new_lines:
+            parts.append(f"{self.new_lines:,} new")
+        if self.level:
+            parts.append(f"level>={self.level}")
+        if self.sought:
+            parts.append(
+                f"/{shown(self.sought, ascii=self.ascii)}" + (": not found" if self.not_found else "")
+            )
+        if self.wrap:
+            parts.append("wrap")
+        return "  ".join(parts)
+
+    # --- keys and mouse --------------------------------------------------------------------------------------
+
+    def action_down(self) -> None:
+        self._scroll(1)
+
+    def action_up(self) -> None:
+        self._scroll(-1)
+
+    def action_page_down(self) -> None:
+        self._scroll(max(self.size.height - 1, 1))
+
+    def action_page_up(self) -> None:
+        self._scroll(-max(self.size.height - 1, 1))
+
+    def action_top(self) -> None:
+        self._scroll(-len(self.lines), first=True)
+
+    def action_bottom(self) -> None:
+        """To the end, which is followed from now on."""
+        self.following, self.new_lines = True, 0
+        self._show()
+
+    def action_follow(self) -> None:
+        """Follow the end, or stay here."""
+        if self.following:
+            self.following = False
+            self._tell()
+        else:
+            self.action_bottom()
+
+    def action_wrap(self) -> None:
+        """Long lines on several rows, or cut at the edge."""
+        self.wrap, self._left, self._row = not self.wrap, 0, 0
+        self._draw_anew()
+
+    def action_level(self) -> None:
+        """The next level, and everything after the last."""
+        self.set_level(LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)])
+
+    def action_right(self) -> None:
+        self._shift(self.size.width // 2)
+
+    def action_left(self) -> None:
+        self._shift(-(self.size.width // 2))
+
+    def action_next_match(self) -> None:
+        if self.sought:
+            self._seek(self._matches(self.sought), 1)
+
+    def action_previous_match(self) -> None:
+        if self.sought:
+            self._seek(self._matches(self.sought), -1)
+
+    def action_next_error(self) -> None:
+        self._seek(_is_error, 1)
+
+    def action_previous_error(self) -> None:
+        self._seek(_is_error, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._scroll(WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._scroll(-WHEEL)
+
+    def on_resize(self) -> None:
+        self._draw_anew()
+
+    # --- growing ---------------------------------------------------------------------------------------------
+
+    def _grow(self, count: int) -> None:
+        if not self.following:
+            self.new_lines += count
+        self._late = True
+        if self._timer is None and self.is_mounted:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Draw what has come, and wait a pace before the next time."""
+        self._timer = None
+        if self._late:
+            self._late = False
+            if self._narrowed is not None:
+                self._narrowed.update()
+            before = self._window
+            self._settle()
+            self._window = None
+            if self._seen() != before:
+                self.refresh()
+            self._tell()
+            self._timer = self.set_timer(self.pace, self._catch_up)
+
+    def _narrow(self) -> None:
+        self._narrowed = Narrowed(self._lines, LEVELS.index(self.level)) if self.level else None
+
+    # --- moving ----------------------------------------------------------------------------------------------
+
+    def _scroll(self, rows: int, *, first: bool = False) -> None:
+        """Move the window by rows; upwards it stops following."""
+        self._settle()
+        before = (self._top, self._row)
+        if first and self.lines:
+            self._top, self._row = self.lines[0], 0
+        else:
+            self._step(rows)
+        if rows < 0 and (self._top, self._row) != before:
+            self.following = False
+        if rows < 0 and self.lines and self._top == self.lines[0]:
+            self.post_message(self.Older(self))
+        self._show()
+
+    def _step(self, rows: int) -> None:
+        """Count rows from the top, over wrapped lines, to the last window at most."""
+        numbers = self.lines
+        at = bisect_left(numbers, self._top)
+        row = self._row + rows
+        while row < 0 and at > 0:
+            at -= 1
+            row += self._height(numbers[at])
+        while at < len(numbers) - 1 and row >= self._height(numbers[at]):
+            row -= self._height(numbers[at])
+            at += 1
+        if numbers:
+            row = min(max(row, 0), self._height(numbers[at]) - 1)
+            self._top, self._row = min((numbers[at], row), self._last_place())
+
+    def _last_place(self) -> tuple[int, int]:
+        """Line and row at the top of the window that ends with the last line."""
+        numbers, room = self.lines, max(self.size.height, 1)
+        for number in reversed(numbers):
+            height = self._height(number)
+            if height >= room:
+                return number, height - room
+            room -= height
+        return (numbers[0], 0) if numbers else (self._lines.first, 0)
+
+    def _settle(self) -> None:
+        """Make the place one that exists: the end when following, else no line that is gone."""
+        last = self._last_place()
+        if self.following:
+            self._top, self._row = last
+            return
+        numbers = self.lines
+        at = bisect_left(numbers, self._top)
+        if at >= len(numbers) or numbers[at] != self._top:
+            self._row = 0
+        self._top = numbers[at] if at < len(numbers) else last[0]
+        self._top, self._row = min((self._top, self._row), last)
+
+    def _shift(self, cells: int) -> None:
+        if not self.wrap:
+            longest = max(
+                (strip.cell_length for n, _ in self._seen() for strip in self._strips(n)), default=0
+            )
+            self._left = max(min(self._left + cells, longest - self.size.width), 0)
+            self.refresh()
+
+    def _draw_anew(self) -> None:
+        self._drawn.clear()
+        self._show()
+
+    def _show(self) -> None:
+        """Draw the window at the place where it is now."""
+        self._settle()
+        self._window = None
+        self.refresh()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.is_mounted:
+            self.post_message(self.Changed(self))
+
+    # --- searching -------------------------------------------------------------------------------------------
+
+    def _matches(self, text: str) -> Callable[[str], bool]:
+        if text != text.lower():
+            return lambda line: text in line
+        return lambda line: text in line.lower()
+
+    def _seek(self, wanted: Callable[[str], bool], step: int) -> None:
+        """Go to the next line that is wanted, around the end if need be; `step` 0 begins with the line here."""
+        self._settle()
+        start = self._top if self._found is None else self._found
+        numbers = self.lines if isinstance(self.lines, range) else list(self.lines)
+        way = _around(numbers, start, step)
+        if len(numbers) <= QUICK:
+            self._go_to(self._first(wanted, way))
+            return
+
+        def look() -> None:
+            self.app.call_from_thread(self._go_to, self._first(wanted, way))
+
+        self.run_worker(look, thread=True, exclusive=True, group="search", exit_on_error=False)
+
+    def _first(self, wanted: Callable[[str], bool], way: Iterator[int]) -> int | None:
+        return next((number for number in way if wanted(self._lines.line(number))), None)
+
+    def _go_to(self, number: int | None) -> None:
+        """Show a line that was found, some lines before it as well."""
+        self.not_found = number is None
+        if number is not None:
+            for changed in (number, self._found):
+                if changed is not None:
+                    self._drawn.discard(changed)
+            self._found, self.following = number, False
+            self._top, self._row = number, 0
+            self._step(-(self.size.height // 3))
+        self._show()
+
+    # --- drawing ---------------------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        self._drawn.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """A row of what is in sight: called by Textual for rows that have changed."""
+        seen = self._seen()
+        if y >= len(seen):
+            if y or self.lines:
+                return self.blank()
+            return self.strip([(shown(self.empty, ascii=self.ascii), "dim")]).crop_extend(
+                0, self.size.width, self.look("")
+            )
+        number, row = seen[y]
+        return self._strips(number)[row].crop_extend(self._left, self._left + self.size.width, self.look(""))
+
+    def _seen(self) -> list[tuple[int, int]]:
+        """Line and row of each row in sight."""
+        if self._window is None:
+            numbers, room, row = self.lines, self.size.height, self._row
+            self._window = []
+            for at in range(bisect_left(numbers, self._top), len(numbers)):
+                if len(self._window) >= room:
+                    break
+                rows = range(row, self._height(numbers[at]))
+                self._window += [(numbers[at], each) for each in rows[: room - len(self._window)]]
+                row = 0
+        return self._window
+
+    def _height(self, number: int) -> int:
+        return len(self._strips(number)) if self.wrap else 1
+
+    def _strips(self, number: int) -> list[Strip]:
+        """A line as it is drawn: one row, or several where it is wrapped."""
+        strips = self._drawn.get(number)
+        if strips is None:
+            line = self._lines.line(number)
+            text = shown(line, ascii=self.ascii)
+            look = LOOK_OF_LEVEL[level_of(line)]
+            rows = chopped(text, self.size.width) if self.wrap else [text]
+            strips = [self.strip(self._pieces(row, look)) for row in rows]
+            if number == self._found:
+                strips = [strip.apply_style(self.look("strong")) for strip in strips]
+            self._drawn[number] = strips
+        return strips
+
+    def _pieces(self, text: str, look: str) -> Iterator[tuple[str, str]]:
+        """A row with what is sought marked."""
+        sought = self.sought
+        where = text.lower() if sought == sought.lower() else text
+        if not sought or len(where) != len(text):
+            yield text, look
+            return
+        at = 0
+        while (found := where.find(sought, at)) >= 0:
+            yield text[at:found], look
+            yield text[found : found + len(sought)], "found"
+            at = found + len(sought)
+        yield text[at:], look
+
+
+def _is_error(line: str) -> bool:
+    return level_of(line) == 3
+
+
+def _around(numbers: Sequence[int], start: int, step: int) -> Iterator[int]:
+    """All numbers once, from `start` (itself last, or first with `step` 0) on, or backwards with -1."""
+    at = bisect_left(numbers, start)
+    count = len(numbers)
+    if step < 0:
+        return (numbers[(at - 1 - n) % count] for n in range(count))
+    begin = at + 1 if step and at < count and numbers[at] == start else at
+    return (numbers[(begin + n) % count] for n in range(count))

@@ -1,0 +1,183 @@
+"""Panes: a title over a list, and the list that knows how its kind of item looks. Reads nothing, acts on nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from taskdeck.engine import views
+
+from .. import keys
+from ..states import Glyphs
+from ..tables import Cells, Plan
+from .virtual_list import Id, VirtualList
+
+CALM = 2.0
+"""Seconds after a key press in which no row changes its place."""
+
+
+def moment() -> float:
+    """Seconds of the loop's clock, by which key presses are told apart."""
+    return asyncio.get_running_loop().time()
+
+
+class Table(VirtualList):
+    """A list of one kind of item. `fill` takes all of them; `place` and `put` take ids and what is known of them."""
+
+    def __init__(self, plan: Plan, glyphs: Glyphs, *, id: str, follow: bool = False) -> None:
+        super().__init__(plan.columns(80), self._row_of, empty="reading", id=id)
+        self.plan = plan
+        self.items: dict[Any, Any] = {}
+        self._glyphs = glyphs
+        self._drawn: dict[Any, Cells] = {}
+        self._follow = follow
+        self._touched = -CALM
+        self._held_back: Sequence[Id] | None = None
+
+    def on_resize(self) -> None:
+        self.set_columns(self.plan.columns(self.size.width))
+        super().on_resize()
+
+    def on_key(self, event: events.Key) -> None:
+        self._touched = moment()
+
+    # ---- what is in it ---------------------------------------------------------------------------------------------
+
+    def fill(self, items: Sequence[Any]) -> None:
+        """These are all, in this order."""
+        self.items = {self.plan.name(item): item for item in items}
+        self.place(list(self.items))
+        self.redraw()
+
+    def put(self, items: dict[Any, Any], *, asked: Sequence[Id] = ()) -> None:
+        """What is known of some of the rows; what was `asked` for and did not come is gone."""
+        self.items.update(items)
+        for each in asked:
+            if each not in items:
+                self.items.pop(each, None)
+        self.redraw([*items, *asked])
+
+    def place(self, ids: Sequence[Id]) -> None:
+        """Show these ids in this order; where a key was just pressed and rows would move, a moment later."""
+        self.empty = self.plan.empty
+        if self._ids and moment() - self._touched < CALM and list(self._ids[:200]) != list(ids[:200]):
+            self._held_back = ids
+            return
+        self._held_back = None
+        at_end = self._follow and self.position == len(self._ids)
+        at_top = not self._follow and self._top == 0
+        self.set_rows(ids)
+        if at_end:
+            self.action_bottom()
+        elif at_top and 0 < self._top and self._cursor < self._room:
+            self._top = 0  # what is new comes into sight; the cursor goes down with its item
+            self._places = None
+            self.refresh()
+
+    @property
+    def unseen(self) -> int:
+        """How many rows are new above what is in sight."""
+        return self._top
+
+    @property
+    def current(self) -> Any:
+        """The item under the cursor, if it is known."""
+        return self.items.get(self.cursor_id)
+
+    @property
+    def chosen(self) -> list[Any]:
+        """The ids that an act is for: the marked ones, else the one under the cursor."""
+        if self.marked:
+            return sorted(self.marked)
+        return [] if self.cursor_id is None else [self.cursor_id]
+
+    def tick(self) -> None:
+        """A second has passed: times go on, and what was held back is shown."""
+        if self._held_back is not None and moment() - self._touched >= CALM:
+            self.place(self._held_back)
+        self.redraw()
+
+    def redraw(self, ids: Sequence[Id] | None = None) -> None:
+        """Draw the rows in sight that look otherwise than before."""
+        seen = self.shown_ids
+        wanted = seen if ids is None else set(seen).intersection(ids)
+        now = views.now()
+        for each in wanted:
+            if self._cells_of(each, now) != self._drawn.get(each):
+                self.update_row(each)
+
+    def _cells_of(self, id: Any, now: datetime) -> Cells | None:
+        item = self.items.get(id)
+        return None if item is None else self.plan.cells(item, now, self._glyphs)
+
+    def _row_of(self, id: Any) -> Cells | None:
+        found = self._cells_of(id, views.now())
+        if found is not None:
+            if len(self._drawn) > 2_000:
+                self._drawn.clear()
+            self._drawn[id] = found
+        return found
+
+
+class TaskTable(Table):
+    """Tasks."""
+
+    BINDINGS = keys.TASK
+
+
+class ResourceTable(Table):
+    """Resources and their slots."""
+
+    BINDINGS = keys.RESOURCE
+
+
+class RouteTable(Table):
+    """Routes."""
+
+    BINDINGS = keys.ROUTE
+
+
+class Pane(Vertical):
+    """A title and what stands below it. The title of the pane that has the focus stands in brackets."""
+
+    def __init__(self, title: str, content: Widget, *, id: str) -> None:
+        super().__init__(id=id, classes="pane")
+        self._name = title
+        self._more = ""
+        self.content = content
+        self._line = Static(Content(title), classes="pane-title", markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._line
+        yield self.content
+
+    def entitle(self, more: str, name: str | None = None) -> None:
+        """What is said behind the title."""
+        name = self._name if name is None else name
+        if (more, name) != (self._more, self._name):
+            self._more, self._name = more, name
+            self._draw()
+
+    def on_mount(self) -> None:
+        self._draw()
+
+    def on_descendant_focus(self) -> None:
+        self._draw()
+
+    def on_descendant_blur(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        focused = self.content.has_focus
+        name = Content.styled(f"[{self._name}]" if focused else f" {self._name} ", "bold" if focused else "")
+        more = Content.styled(f" {self._more}", "dim") if self._more else Content("")
+        self._line.update(name + more, layout=False)
