@@ -1,5 +1,7 @@
 """The composition root: puts the engine together and starts it, with supervisor and launcher around it where they belong.
 
+A deck that draws in the engine's loop takes `build`; `show` puts launcher and supervisor around it.
+
 usage: python -m taskdeck.engine.main --db PATH [--config PATH] [--until-idle] [--max-wait SECONDS] [--since UTC]
 """
 
@@ -10,6 +12,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__
 from .clock import SystemClock
@@ -18,6 +21,10 @@ from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock
 from .errors import TaskdeckError
 from .rules.timing import utc_text
+
+if TYPE_CHECKING:
+    from .run.announce import Announcer
+    from .run.engine import Engine, RunOptions
 
 
 def run(config: Config, *, until_idle: bool = False, max_wait: float | None = None) -> int:
@@ -39,6 +46,57 @@ def run(config: Config, *, until_idle: bool = False, max_wait: float | None = No
     raise AssertionError("exec does not return")
 
 
+def show(config: Config, screen: list[str]) -> int:
+    """What `taskdeck` on a terminal does: run `screen`, the command of a deck, and hold the terminal for it.
+
+    While no engine works on the database, that process is to be one (see `build`), supervised; else it only looks. Returns
+    its exit code, 0 as soon as it works on without the terminal.
+    """
+    from .run import foreground, launcher
+
+    holder = DatabaseLock.holder(config.db)
+    if holder is not None and holder.role == "engine":
+        return foreground.launch([*screen, "--attach"])
+    return foreground.launch(launcher.supervised([*screen, "--since", utc_text(SystemClock().utc())]))
+
+
+def announcer() -> Announcer:
+    """The way to the supervisor above this process, if there is one."""
+    from .run.announce import Announcer
+
+    return Announcer.from_environment(os.environ)
+
+
+def build(
+    config: Config,
+    options: RunOptions | None = None,
+    *,
+    since: str = "",
+    told: Announcer | None = None,
+    aloud: bool = True,
+) -> Engine:
+    """An engine that `await engine.run()` starts in the running loop; `aloud`: its log goes to standard error too.
+
+    Imports all that an engine needs, which takes a while: a screen calls it in a thread, after its first paint.
+    """
+    from .edge import applog
+    from .run.engine import Engine, RunOptions
+
+    clock = SystemClock()
+    redactor = make_redactor(config)
+    applog.configure(config.log_directory / "engine.log", config.logs.level, redactor, aloud=aloud)
+    return Engine(
+        config,
+        clock,
+        verbs=ENGINE_VERBS,
+        redactor=redactor,
+        code_version=__version__,
+        options=options or RunOptions(since=since or utc_text(clock.utc())),
+        announcer=told,
+        read_config=lambda: load(path=config.file, db=config.db),
+    )
+
+
 def engine_command(config: Config, *, until_idle: bool = False, max_wait: float | None = None) -> list[str]:
     """The command line of an engine with this configuration. `--since` stays the same over its restarts."""
     command = [sys.executable, "-m", "taskdeck.engine.main", "--db", str(config.db)]
@@ -54,42 +112,27 @@ def engine_command(config: Config, *, until_idle: bool = False, max_wait: float 
 
 def serve(arguments: list[str]) -> int:
     """One engine in this process, until it ends. Returns its exit code; what goes wrong is said in one line."""
-    from .run.announce import Announcer
-
-    announcer = Announcer.from_environment(os.environ)
+    supervisor = announcer()
     try:
-        code = _serve(_parse(arguments), announcer)
+        code = _serve(_parse(arguments), supervisor)
     except TaskdeckError as error:
         print(f"taskdeck: {error}", file=sys.stderr)
         code = error.exit_code
-    announcer.end(code)
+    supervisor.end(code)
     return code
 
 
-def _serve(options: argparse.Namespace, announcer: object) -> int:
-    from .edge import applog
-    from .run.announce import Announcer
-    from .run.engine import Engine, RunOptions
+def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
+    from .run.engine import RunOptions
 
-    assert isinstance(announcer, Announcer)
     config = load(path=options.config, db=options.db)
-    clock = SystemClock()
-    redactor = make_redactor(config)
-    applog.configure(config.log_directory / "engine.log", config.logs.level, redactor)
-    for problem in read_secrets(config)[1]:
-        print(f"taskdeck: {problem}", file=sys.stderr)
+    since = options.since or utc_text(SystemClock().utc())
+    ends = RunOptions(options.until_idle, options.max_wait, since)
 
     async def main() -> int:
-        engine = Engine(
-            config,
-            clock,
-            verbs=ENGINE_VERBS,
-            redactor=redactor,
-            code_version=__version__,
-            options=RunOptions(options.until_idle, options.max_wait, options.since or utc_text(clock.utc())),
-            announcer=announcer,
-            read_config=lambda: load(path=options.config, db=options.db),
-        )
+        engine = build(config, ends, told=supervisor)
+        for problem in read_secrets(config)[1]:
+            print(f"taskdeck: {problem}", file=sys.stderr)
         return await engine.run()
 
     return asyncio.run(main())

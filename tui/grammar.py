@@ -144,7 +144,7 @@ def _alone(
         output.line(f"taskdeck {__version__}")
         raise typer.Exit
     if ctx.invoked_subcommand is None:
-        from .verbs.status import alone
+        from .verbs.deck import alone
 
         return alone(ctx)
     return None

@@ -90,8 +90,8 @@ class _Terminal(logging.StreamHandler):
         return  # the terminal has gone
 
 
-def configure(path: Path, level: str, redactor: _Redacts) -> None:
-    """Log `taskdeck.*` to `path` at `level`, and warnings and lifecycle lines to standard error."""
+def configure(path: Path, level: str, redactor: _Redacts, *, aloud: bool = True) -> None:
+    """Log `taskdeck.*` to `path` at `level`; `aloud`: to standard error too, where no screen is drawn."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     logger = logging.getLogger("taskdeck")
     logger.setLevel(level.upper())
@@ -105,9 +105,11 @@ def configure(path: Path, level: str, redactor: _Redacts) -> None:
         delay=True,
     )
     file.setFormatter(JsonLines(redactor))
-    terminal = _Terminal(sys.stderr)
-    terminal.setFormatter(ForPeople(redactor))
-    logger.handlers[:] = [file, terminal]
+    logger.handlers[:] = [file]
+    if aloud:
+        terminal = _Terminal(sys.stderr)
+        terminal.setFormatter(ForPeople(redactor))
+        logger.addHandler(terminal)
     foreign = logging.getLogger(
         "asyncio"
     )  # what libraries complain of belongs in the file, not on the terminal

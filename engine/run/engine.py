@@ -103,6 +103,7 @@ class Engine:
             config.db, role="engine", incarnation=self.incarnation, socket=str(self._socket)
         )
         self._wake = asyncio.Event()
+        self._works = asyncio.Event()
         self._stop = asyncio.Event()
         self._stop_now = False
         self._exit_code = 0
@@ -187,6 +188,7 @@ class Engine:
         try:
             await self.warden.start()
             self._start_loops()
+            self._works.set()
             log.info("engine %d works on %s", self._engine_id, self.config.db)
             await self._stop.wait()
             await self._drain()
@@ -254,6 +256,11 @@ class Engine:
             self._exit_code = exit_code
         self._stop.set()
         self.wake()
+
+    async def alert(self, reason: str, message: str) -> None:
+        """Put on record what a person should hear of, as soon as this engine works."""
+        await self._works.wait()
+        await self.writer.write(self._record_alert, reason, message)
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
@@ -459,6 +466,9 @@ class Engine:
         tx.event(
             "ENGINE_STOPPED", actor=ENGINE, reason=reason, message=f"engine {self._engine_id}", ours=True
         )
+
+    def _record_alert(self, tx: Transaction, reason: str, message: str) -> None:
+        tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason=reason, message=message)
 
     async def _load_types(self) -> None:
         """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""

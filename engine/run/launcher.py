@@ -1,7 +1,8 @@
 """The launcher: the foreground process of a terminal. It starts the supervisor in a session of its own and waits for it.
 
 The engine below has no controlling terminal, so that nothing the terminal does (hang-up, Ctrl+Z, a resize) reaches it:
-Ctrl+C and SIGTERM are passed on as a polite stop, a hang-up or kill of the launcher ends the launcher alone.
+Ctrl+C and SIGTERM are passed on as a polite stop, a hang-up or kill of the launcher ends the launcher alone. The launcher
+of a screen is in `foreground`.
 """
 
 from __future__ import annotations

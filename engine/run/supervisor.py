@@ -3,6 +3,7 @@
 It talks with the engine over one pipe: the engine writes `beat` every few seconds and `exit N` when it ends on purpose.
 An announced exit is final; any other end is restarted with growing pauses, and given up after too many in a short time.
 SIGTERM and SIGINT are passed on (a second one means "now"), SIGHUP too. A stopped (debugged) engine is never killed.
+Where a launcher holds a terminal for the engine's screen, the way to it is handed down, and this one's words go that way.
 
 usage: python -m taskdeck.engine.run.supervisor -- ENGINE COMMAND …
 """
@@ -27,6 +28,7 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 EXIT_GAVE_UP = 1
 PIPE_VARIABLE = "TASKDECK_SUPERVISOR_FD"
+TERMINAL_VARIABLE = "TASKDECK_TERMINAL_FD"
 
 
 class Supervisor:
@@ -40,6 +42,8 @@ class Supervisor:
         self._heard = b""
         self._announced: int | None = None
         self._asked_to_stop = False
+        named = os.environ.get(TERMINAL_VARIABLE, "")
+        self._launcher = int(named) if named.isdigit() else -1
         self._wakeup_read, self._wakeup_write = os.pipe()
         for fd in (self._wakeup_read, self._wakeup_write):
             os.set_blocking(fd, False)
@@ -73,10 +77,12 @@ class Supervisor:
                 return 0
 
     def _start(self) -> None:
+        self._let_go_of_a_lost_terminal()
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
         environment = {**os.environ, PIPE_VARIABLE: str(theirs)}
-        self._child = subprocess.Popen(self._command, env=environment, pass_fds=(theirs,))
+        handed_down = (theirs,) if self._launcher < 0 else (theirs, self._launcher)
+        self._child = subprocess.Popen(self._command, env=environment, pass_fds=handed_down)
         os.close(theirs)
         self._pipe, self._heard, self._announced = ours, b"", None
         self._last_beat = time.monotonic()
@@ -158,9 +164,27 @@ class Supervisor:
         return f"ended unannounced with exit code {code}"
 
     def _say(self, text: str) -> None:
-        """Tell the terminal, if there still is one."""
+        """Tell the terminal, if there still is one; under a screen its launcher says it afterwards."""
+        self._let_go_of_a_lost_terminal()
+        fd, line = (2, f"taskdeck: {text}\n") if self._launcher < 0 else (self._launcher, f"say {text}\n")
         with contextlib.suppress(OSError):
-            os.write(2, f"taskdeck: {text}\n".encode())
+            os.write(fd, line.encode())
+
+    def _let_go_of_a_lost_terminal(self) -> None:
+        """Once the launcher has gone, its terminal belongs to others: neither this process nor an engine writes there."""
+        if self._launcher < 0:
+            return
+        look = select.poll()
+        look.register(self._launcher, 0)
+        if not look.poll(0):
+            return
+        os.close(self._launcher)
+        self._launcher = -1
+        os.environ.pop(TERMINAL_VARIABLE, None)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nowhere, fd)
+        os.close(nowhere)
 
 
 def main(arguments: list[str]) -> int:
