@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -194,19 +195,25 @@ def test_a_directory_that_cannot_be_made_never_hurts_the_command(tmp_path: Path)
     assert whole(tmp_path / "logs" / "a.log") == b""
 
 
-@pytest.fixture
+@contextmanager
 def short_files() -> Iterator[None]:
-    """No file may grow past 100 bytes: writes then fail in the middle, as on a full disk."""
+    """No file may grow past 100 bytes: writes then fail in the middle, as on a full disk.
+
+    No fixture: between a test's body and its end pytest itself may write to a file.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_disk_that_takes_no_more_costs_bytes_and_nothing_else(path: Path, short_files: None) -> None:
-    log = write(path, b"a" * 150, b"b" * 50, b"c" * 120)
+def test_a_disk_that_takes_no_more_costs_bytes_and_nothing_else(path: Path) -> None:
+    with short_files():
+        log = write(path, b"a" * 150, b"b" * 50, b"c" * 120)
     assert log.trouble == os.strerror(errno.EFBIG)
     assert (log.total, log.lost) == (320, 120)
     gap = b"\n[taskdeck: %d bytes were cut here]\n"
