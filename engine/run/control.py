@@ -13,6 +13,7 @@ from ..errors import Refused
 from ..rules.tasks import (
     CANCELLED,
     DEAD,
+    FAILED,
     FINISHED,
     LOST,
     NEEDS_REVIEW,
@@ -202,7 +203,15 @@ _STANDS = {
 """Why a task in this state is not for such an act, and what is."""
 
 
+_WORDS = {
+    SUCCESS: "has succeeded",
+    FAILED: "has failed",
+    NEEDS_REVIEW: "needs a review",
+    LOST: "has lost its worker",
+}
+
+
 def _not_now(task: Row, done: str) -> Refused:
-    state = str(task["state"]).lower().replace("_", " ")
+    state = _WORDS.get(task["state"]) or f"is {str(task['state']).lower()}"
     why, remedy = _STANDS.get(task["state"], ("it has ended", "run it again: taskdeck retry {id}"))
-    return Refused(f"#{task['id']} is {state} and can't be {done}", why, remedy.format(id=task["id"]))
+    return Refused(f"#{task['id']} {state} and can't be {done}", why, remedy.format(id=task["id"]))

@@ -40,6 +40,7 @@ from .messages import (
 )
 from .policies import Policies
 from .recording import Recorder
+from .telling import counted
 from .workforce import FORCE_SLACK, WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.reception")
@@ -200,7 +201,7 @@ class Reception:
             actor=ENGINE,
             worker_id=worker_id,
             reason="manifest",
-            message=f"{len(manifest.types)} types",
+            message=counted(len(manifest.types), "type", "types"),
             payload={"changed": changed} if changed else None,
         )
         for problem in manifest.problems if changed or manifest.problems else ():

@@ -26,6 +26,7 @@ from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import take_all
 from .policies import Policies
+from .telling import counted
 
 log = logging.getLogger("taskdeck.recovery")
 
@@ -122,7 +123,7 @@ def _bury(
             worker_id=worker["id"],
             level="error",
             reason="engine_lost",
-            message=f"pid {worker['pid']} ended with its engine; it held {len(held)} tasks",
+            message=f"pid {worker['pid']} ended with its engine; it held {counted(len(held), 'task', 'tasks')}",
             payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
             ours=True,
         )

@@ -39,6 +39,7 @@ from .messages import Outcome
 from .outcomes import Outcomes
 from .policies import Policies
 from .reception import Reception
+from .telling import counted
 from .workforce import WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.warden")
@@ -331,14 +332,13 @@ class Warden:
             worker_id=handle.id,
             level="info" if orderly else "error",
             reason="ended" if orderly else "process_gone",
-            message=f"pid {handle.identity.pid}: {how}; it held {len(held)} tasks",
+            message=f"pid {handle.identity.pid}: {how}; it held {counted(len(held), 'task', 'tasks')}",
             payload={"pid": handle.identity.pid, "exit_code": code, "tasks": [row["id"] for row in held]},
             ours=True,
         )
         if not orderly:
-            log.error(
-                "worker %d (pid %d): %s; it held %d tasks", handle.id, handle.identity.pid, how, len(held)
-            )
+            lost = counted(len(held), "task", "tasks")
+            log.error("worker %d (pid %d): %s; it held %s", handle.id, handle.identity.pid, how, lost)
         stories = take_all(
             tx,
             held,
