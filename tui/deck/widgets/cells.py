@@ -20,7 +20,7 @@ Align = Literal["left", "right"]
 
 _UNSURE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]"
+    "\ufe00-\ufe0f\ufeff\uffa0\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"
 )
 """Joiners, selectors, skin tones and fillers: terminals disagree on their width, and on the width of what they join."""
 _FLAGS = {0x1F1E6 + at: chr(ord("A") + at) for at in range(26)}
@@ -30,9 +30,10 @@ def shown(text: str, *, ascii: bool = False) -> str:
     """`text` on one line, safe for a terminal, at most `LONGEST` characters: newlines as `⏎`, or `\\n` with `ascii`."""
     if len(text) <= LONGEST and text.isascii() and text.isprintable():
         return text
-    text = clean(text, limit=LONGEST, keep="\n\t").replace("\t", "    ")
+    text = clean(text[: LONGEST * 8], keep="\n\t").replace("\t", "    ")
     text = text.replace("\n", "\\n" if ascii else "⏎")
-    return text if text.isascii() else _settled(text)
+    text = text if text.isascii() else _settled(text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + _cut(ascii)
 
 
 def _settled(text: str) -> str:
@@ -54,9 +55,13 @@ def fit(text: str, width: int, align: Align = "left", *, ascii: bool = False) ->
         return ""
     length = cell_len(text)
     if length > width:
-        return set_cell_size(text, width - 1) + (">" if ascii else "»")
+        return set_cell_size(text, width - 1) + _cut(ascii)
     blank = " " * (width - length)
     return blank + text if align == "right" else text + blank
+
+
+def _cut(ascii: bool) -> str:
+    return ">" if ascii else "»"
 
 
 def chopped(text: str, width: int) -> list[str]:

@@ -70,6 +70,7 @@ class VirtualList(LineWidget, can_focus=True):
         def __init__(self, list: VirtualList, id: Id) -> None:
             super().__init__()
             self.list, self.id = list, id
+            self.set_sender(list)  # else one that a parent caused would not come back to it
 
         @property
         def control(self) -> VirtualList:
@@ -85,6 +86,7 @@ class VirtualList(LineWidget, can_focus=True):
         def __init__(self, list: VirtualList) -> None:
             super().__init__()
             self.list = list
+            self.set_sender(list)
 
         @property
         def control(self) -> VirtualList:
@@ -351,7 +353,7 @@ class VirtualList(LineWidget, can_focus=True):
             cells = self.provider(id)
             if cells is None:
                 self._miss(id)
-                return self._line([("..." if self.ascii else "…", "dim")])
+                return self._line([("...", "dim")])
             nothing: Cell = ("", "")
             strip = self._line([cells.get(column.key, nothing) for column in self._columns])
             self._strips[id] = strip

@@ -57,6 +57,7 @@ class VirtualLog(LineWidget, can_focus=True):
         def __init__(self, log: VirtualLog) -> None:
             super().__init__()
             self.log = log
+            self.set_sender(log)  # else one that a parent caused would not come back to it
 
         @property
         def control(self) -> VirtualLog:
