@@ -24,14 +24,15 @@ MODES_ON = (b"\x1b[?1000h", b"\x1b[?1003h", b"\x1b[?1006h", b"\x1b[?2004h", b"\x
 
 
 class Terminal:
-    """A terminal of `columns` x `lines` with `taskdeck ARGUMENTS` in its foreground, read all the time unless `deaf`."""
+    """A terminal of `columns` x `lines` with a command in its foreground, read all the time unless `deaf`."""
 
-    def __init__(self, deck: Deck, *arguments: str, columns: int = 80, lines: int = 24, **env: str) -> None:
+    def __init__(self, deck: Deck, *command: str, columns: int = 80, lines: int = 24, **env: str) -> None:
         self._deck = deck
         self.ours, self.theirs = pty.openpty()
         self.resize(columns, lines)
         self.modes = termios.tcgetattr(self.theirs)
         self.received = b""
+        """All bytes that came, since the terminal is there."""
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
@@ -39,13 +40,13 @@ class Terminal:
         self._closed = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.launch(*arguments, **env)
+        self.launch(*command, **env)
 
-    def launch(self, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start `taskdeck` as a shell would: as the leader of the foreground's process group."""
+    def launch(self, *command: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start a command, `taskdeck` if none is named, as the leader of the terminal's session."""
         env = {"TERM": "xterm-256color", "TASKDECK_ENGINE__WORKERS": "1", **env}
         self.launcher = subprocess.Popen(
-            ["setsid", "--ctty", str(TASKDECK), *arguments],
+            ["setsid", "--ctty", *(command or (str(TASKDECK),))],
             env={**self._deck.env, **env},
             cwd=self._deck.home,
             stdin=self.theirs,

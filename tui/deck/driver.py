@@ -22,7 +22,6 @@ from typing import Any
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.binding import Binding
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
@@ -264,10 +263,6 @@ class SafeApp(App[Any]):
     A crash is kept in `crash` and drawn nowhere: Textual would print it with all locals. `leaving` hears of each exit.
     """
 
-    BINDINGS = [
-        Binding("ctrl+z", "suspend_process", "stop the screen", show=False, priority=True, id="app.suspend")
-    ]
-
     crash: BaseException | None = None
     tell: Callable[[str], None] = staticmethod(lambda line: None)
     leaving: Callable[[], None] = staticmethod(lambda: None)
@@ -287,6 +282,8 @@ class SafeApp(App[Any]):
         if isinstance(driver, SafeDriver) and driver.taken:
             driver.suspend_application_mode()
             self.tell("suspended")
+
+    action_suspend = action_suspend_process
 
     def come_back(self) -> None:
         """Take the terminal again, whatever it shows and whatever modes it has now, and draw everything."""

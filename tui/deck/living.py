@@ -89,9 +89,11 @@ class Deck:
     def _obey(self, word: str) -> None:
         if word == "leave":
             self.leave()
-        elif self._app is not None and word == "resize":
+        elif self._app is None or self._left.is_set():
+            return  # a hang-up sends a continue as well
+        elif word == "resize":
             self._app.resized()
-        elif self._app is not None and word == "continue":
+        elif word == "continue":
             self._app.come_back()
 
     # ---- the end -------------------------------------------------------------------------------------------------

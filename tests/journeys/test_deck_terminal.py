@@ -1,0 +1,238 @@
+"""The deck on a real terminal: whatever becomes of the terminal, the work goes on; whatever becomes of the deck, so does
+the shell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.journeys.decks import Deck, kill, process_state
+from tests.journeys.screens import FULL_SCREEN, HANG_UP, Terminal, until_ended
+
+PAINTED = "taskdeck"
+"""Stands in the header of every view."""
+SHELL = ("bash", "--norc", "--noprofile", "-i")
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def opened(deck: Deck) -> Iterator[Open]:
+    """Opens terminals, and closes them at the end."""
+    terminals: list[Terminal] = []
+
+    def opens(*command: str, **more: object) -> Terminal:
+        terminals.append(Terminal(deck, *command, **more))  # pyright: ignore[reportArgumentType]
+        return terminals[-1]
+
+    yield opens
+    for terminal in terminals:
+        terminal.hang_up()
+
+
+@pytest.fixture
+def painted(deck: Deck, opened: Open) -> Terminal:
+    """A terminal with a deck, and an engine that is ready below it."""
+    terminal = opened()
+    terminal.until_text(PAINTED)
+    deck.until_ready()
+    return terminal
+
+
+@pytest.fixture
+def running(deck: Deck, painted: Terminal) -> Iterator[dict[str, int]]:
+    """The pids of engine, worker and a running command, which must be the same at the end."""
+    task_id = deck.add("--", "sh", "-c", f"until [ -e {deck.home}/gate ]; do sleep 0.02; done")
+    command = deck.until_command(task_id)
+    pids = {"engine": deck.engine_pid, "worker": deck.worker_of(task_id), "command": command}
+    yield pids
+    assert {"engine": deck.engine_pid, "worker": deck.worker_of(task_id)} == {
+        name: pids[name] for name in ("engine", "worker")
+    }
+    assert command in deck.commands(task_id)
+    assert not deck.events(None, "WORKER_LOST", "ENGINE_LOST")
+    (deck.home / "gate").touch()
+    deck.until_state(task_id, "SUCCESS")
+    assert len(deck.rows("SELECT * FROM engine")) == 1
+    deck.ok("stop")
+
+
+def test_detaching_gives_the_prompt_back_and_a_second_deck_attaches(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+    painted.until_received(f"the engine goes on (pid {running['engine']}); back: taskdeck".encode())
+    assert not _on_terminal(running["engine"])
+
+    seen = len(painted.received)
+    painted.launch()
+    painted.until_received(PAINTED.encode(), seen)
+    painted.press(b"q")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+
+
+def test_a_closed_terminal_takes_the_screen_and_nothing_else(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    painted.hang_up()
+    assert until_ended(deck, painted.launcher) == HANG_UP
+    deck.until(lambda: not _on_terminal(running["engine"]), "the engine lets go of the terminal")
+
+
+def test_ctrl_z_stops_the_screen_alone_and_fg_draws_all_of_it(deck: Deck, opened: Open) -> None:
+    terminal = opened(*SHELL)
+    terminal.press(b"PS1='ready> '; taskdeck\r")
+    terminal.until_received(FULL_SCREEN)
+    terminal.until_text(PAINTED)
+    deck.until_ready()
+    engine = deck.engine_pid
+
+    seen = len(terminal.received)
+    terminal.press(b"\x1a")
+    terminal.until_received(b"Stopped", seen)
+    terminal.press(b"echo $((40 + 2))\r")
+    terminal.until_received(b"42\r\n", seen)
+    assert FULL_SCREEN not in terminal.received[seen:]
+    assert process_state(engine) not in ("T", "")
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+
+    seen = len(terminal.received)
+    terminal.press(b"fg\r")
+    terminal.until_received(FULL_SCREEN, seen)
+    terminal.until_received(PAINTED.encode(), seen)
+    terminal.press(b"q")
+    terminal.until_received(b"the engine goes on", seen)
+    terminal.press(b"exit\r")
+    assert until_ended(deck, terminal.launcher) == 0
+    assert deck.engine_pid == engine
+    deck.ok("stop")
+
+
+def test_a_killed_launcher_leaves_a_usable_terminal_and_the_engine(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    painted.launcher.kill()
+    until_ended(deck, painted.launcher)
+    painted.until_usable()
+    deck.until(lambda: not _on_terminal(running["engine"]), "the engine lets go of the terminal")
+
+
+def test_a_killed_engine_is_started_again_and_draws_again(deck: Deck, painted: Terminal) -> None:
+    first, seen = deck.engine_pid, len(painted.received)
+    kill(first)
+    painted.until_received(FULL_SCREEN, seen)
+    deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
+    painted.until_text(PAINTED)
+    deck.until_ready()
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+    painted.until_received(b"was killed by SIGKILL; starting it again")
+    deck.ok("stop")
+
+
+def test_when_all_below_is_killed_the_launcher_mends_the_terminal(deck: Deck, painted: Terminal) -> None:
+    left = deck.processes().keys() - {painted.launcher.pid}
+    supervisor = deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"]
+    for pid in (supervisor, *left):
+        kill(pid)
+    assert until_ended(deck, painted.launcher) == 128 + signal.SIGKILL
+    painted.until_usable()
+
+
+def test_the_deck_works_on_when_its_supervisor_is_killed(deck: Deck, painted: Terminal) -> None:
+    kill(deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"])
+    engine = deck.engine_pid
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+    assert deck.engine_pid == engine
+    deck.ok("stop")
+
+
+def test_stop_ends_engine_and_deck_and_the_terminal_is_usable(deck: Deck, painted: Terminal) -> None:
+    deck.ok("stop")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+    painted.until_received(b"the engine has stopped")
+
+
+def test_a_terminal_that_reads_nothing_does_not_stall_the_engine(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    painted.deaf.set()
+    seen = len(painted.received)
+    for step in range(60):  # more than any buffer holds: each is a repaint of all of it
+        painted.resize(160 + step % 2, 48)
+        asked = time.monotonic()
+        assert deck_age(deck, "beat") < 6.0
+        assert time.monotonic() - asked < 1.0, "the engine's loop stands still"
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    painted.resize(80, 24)
+    painted.deaf.clear()
+    painted.until_received(PAINTED.encode(), seen)
+    painted.until_text(PAINTED)
+    painted.press(b"q")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+
+
+def test_garbage_from_the_terminal_is_survived(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    for garbage in (
+        b"\xff\xfe\xff",
+        b"\x1b[M \xf0\xe1",
+        b"\x1b[M\x20",
+        b"\xc3\xff",
+        b"\x1b[<999;999",
+        b"\xf0\x9f",
+    ):
+        painted.press(garbage)
+    seen = len(painted.received)
+    painted.resize(1, 1)
+    painted.resize(80, 24)
+    painted.until_received(PAINTED.encode(), seen)
+    assert painted.launcher.poll() is None
+    pressed = [time.monotonic()]
+
+    def ended() -> bool:  # what was begun by the garbage may take a key or two with it
+        if time.monotonic() > pressed[-1] + 0.3:
+            painted.press(b"d")
+            pressed.append(time.monotonic())
+        return painted.launcher.poll() is not None
+
+    deck.until(ended, "the deck hears keys again")
+    assert len(pressed) < 6
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+
+
+def test_without_a_terminal_or_on_a_dumb_one_the_status_is_printed(deck: Deck, opened: Open) -> None:
+    assert "engine" in deck.ok()
+    terminal = opened(TERM="dumb")
+    assert until_ended(deck, terminal.launcher) == 0
+    terminal.until_received(b"taskdeck --help")
+    assert b"\x1b" not in terminal.received
+    assert not deck.engine_pid
+
+
+def deck_age(deck: Deck, name: str) -> float:
+    """Seconds since a loop of the engine last went round, as the engine answers it."""
+    from taskdeck.engine import commands
+    from taskdeck.engine.config import load
+
+    config = load(path=deck.config, db=deck.db, environ={})
+    return commands.call(config, "ping", "cli:test")["loops"][name]
+
+
+def _on_terminal(pid: int) -> bool:
+    """Does a process still have a terminal open as 0, 1 or 2?"""
+    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)]
+    return any(link.startswith("/dev/pts") for link in links)
