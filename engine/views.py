@@ -290,6 +290,12 @@ class View:
 
         return read_log(log.path, tail=tail)
 
+    def read_log_on(self, log: LogView, position: int | None, *, tail: int) -> tuple[int, bytes]:
+        """Raw output from a position on (None = the last `tail` lines), in pieces of a megabyte; and where to go on."""
+        from .edge.logs import read_on
+
+        return read_on(log.path, position, tail=tail)
+
     def follow_log(
         self, log: LogView, *, tail: int | None = None, each_look: Callable[[], object] = bool
     ) -> Iterator[bytes]:

@@ -191,6 +191,19 @@ def follow_log(
         clock.sleep(POLL)
 
 
+def read_on(
+    path: str | os.PathLike[str], position: int | None, *, tail: int, most: int = 1 << 20
+) -> tuple[int, bytes]:
+    """What stands behind byte `position` (None = the last `tail` lines), some `most` bytes of it, and where to go on."""
+    reached = _start_of_tail(pieces(path), tail) if position is None else position
+    found: list[bytes] = []
+    for reached, chunk in _read(path, reached):
+        found.append(chunk)
+        if sum(map(len, found)) >= most:
+            break
+    return reached, b"".join(found)
+
+
 def size(path: str | os.PathLike[str]) -> int:
     """The length of the whole output so far (bytes), missing parts included."""
     return max((piece.end for piece in pieces(path)), default=0)

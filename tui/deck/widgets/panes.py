@@ -19,6 +19,7 @@ from taskdeck.engine import views
 from .. import keys
 from ..states import Glyphs
 from ..tables import Cells, Plan
+from .cells import shown
 from .virtual_list import Id, VirtualList
 
 CALM = 2.0
@@ -33,15 +34,22 @@ def moment() -> float:
 class Table(VirtualList):
     """A list of one kind of item. `fill` takes all of them; `place` and `put` take ids and what is known of them."""
 
-    def __init__(self, plan: Plan, glyphs: Glyphs, *, id: str, follow: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, glyphs: Glyphs, *, id: str, follow: bool = False, titled: bool = True
+    ) -> None:
         super().__init__(plan.columns(80), self._row_of, empty="reading", id=id)
         self.plan = plan
         self.items: dict[Any, Any] = {}
         self._glyphs = glyphs
         self._drawn: dict[Any, Cells] = {}
         self._follow = follow
+        self._titled = titled
         self._touched = -CALM
         self._held_back: Sequence[Id] | None = None
+
+    @property
+    def _head(self) -> int:
+        return super()._head if self._titled else 0
 
     def on_resize(self) -> None:
         self.set_columns(self.plan.columns(self.size.width))
@@ -78,7 +86,7 @@ class Table(VirtualList):
         self.set_rows(ids)
         if at_end:
             self.action_bottom()
-        elif at_top and 0 < self._top and self._cursor < self._room:
+        elif at_top and self._top > 0 and self._cursor < self._room:
             self._top = 0  # what is new comes into sight; the cursor goes down with its item
             self._places = None
             self.refresh()
@@ -151,7 +159,7 @@ class Pane(Vertical):
 
     def __init__(self, title: str, content: Widget, *, id: str) -> None:
         super().__init__(id=id, classes="pane")
-        self._name = title
+        self._title = title
         self._more = ""
         self.content = content
         self._line = Static(Content(title), classes="pane-title", markup=False)
@@ -162,9 +170,9 @@ class Pane(Vertical):
 
     def entitle(self, more: str, name: str | None = None) -> None:
         """What is said behind the title."""
-        name = self._name if name is None else name
-        if (more, name) != (self._more, self._name):
-            self._more, self._name = more, name
+        name = self._title if name is None else name
+        if (more, name) != (self._more, self._title):
+            self._more, self._title = more, name
             self._draw()
 
     def on_mount(self) -> None:
@@ -178,6 +186,7 @@ class Pane(Vertical):
 
     def _draw(self) -> None:
         focused = self.content.has_focus
-        name = Content.styled(f"[{self._name}]" if focused else f" {self._name} ", "bold" if focused else "")
-        more = Content.styled(f" {self._more}", "dim") if self._more else Content("")
+        title = shown(self._title)
+        name = Content.styled(f"[{title}]" if focused else f" {title} ", "bold" if focused else "")
+        more = Content.styled(f" {shown(self._more)}", "dim") if self._more else Content("")
         self._line.update(name + more, layout=False)

@@ -1,0 +1,169 @@
+"""Acts from the deck: what is done at once, what waits five seconds for second thoughts, what is asked about first.
+
+Owns the list of what was asked for and not done yet. Whether an act is allowed is decided by the engine alone; its
+answers are told as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from taskdeck.engine.errors import TaskdeckError
+
+from .. import format as look
+from .screens.confirm import Confirm
+from .screens.page import Target
+from .widgets.panes import Table, moment
+
+if TYPE_CHECKING:
+    from .app import DeckApp
+
+DEFER = 5.0
+"""Seconds in which a cancel or retry can be taken back."""
+FEW = 10
+"""More tasks than these are asked about instead."""
+TOGGLES = {"resource": ("resource_enable", "resource_disable"), "route": ("route_enable", "route_disable")}
+VERBS = {
+    ("resource", "reset"): "resource_reset",
+    ("route", "reset"): "route_reset",
+    ("route", "check"): "route_check",
+}
+
+
+@dataclass
+class _Deferred:
+    verb: str
+    ids: list[Any]
+    due: float
+
+
+class Acting:
+    """What a person asks for."""
+
+    def __init__(self, deck: DeckApp) -> None:
+        self._deck = deck
+        self._waiting: list[_Deferred] = []
+
+    async def act(self, verb: str, target: Target) -> None:
+        """Do this to what is meant: the keys p, c and r. What does not fit the kind is said."""
+        if self._deck.read_only:
+            self._deck.say("this deck only reads (--read-only)", wrong=True)
+        elif not target.ids:
+            self._deck.say(f"there is nothing to {verb} here")
+        elif target.kind == "task":
+            await self._act_on_tasks(verb, target)
+        elif verb == "toggle" and target.kind in TOGGLES:
+            on, off = TOGGLES[target.kind]
+            enabling = all(target.states.get(each) == "DISABLED" for each in target.ids)
+            self._begin(on if enabling else off, _whole(target.ids))
+        elif (target.kind, verb) in VERBS:
+            self._begin(VERBS[target.kind, verb], _whole(target.ids))
+
+    async def act_named(self, verb: str, target: Target) -> None:
+        """The same by name, as it was typed."""
+        if not target.ids:
+            self._deck.say(f"there is nothing to {verb} here")
+        elif verb in ("cancel", "retry") or len(target.ids) > FEW:
+            await self._act_on_tasks(verb, target)
+        else:
+            self._begin(verb, target.ids)
+
+    async def _act_on_tasks(self, verb: str, target: Target) -> None:
+        ids = target.ids
+        if verb == "pause" and target.states:
+            paused = [each for each in ids if target.states.get(each) == "PAUSED"]
+            others = [each for each in ids if each not in paused]
+            for name, chosen in (("resume", paused), ("pause", others)):
+                if chosen:
+                    self._begin(name, chosen)
+        elif len(ids) > FEW:
+            await self._deck.push_screen(
+                Confirm(f"{verb} {len(ids)} tasks?", _samples(ids), verb),
+                lambda yes: self._begin(verb, ids) if yes else None,
+            )
+        else:
+            self._waiting.append(_Deferred(verb, list(ids), moment() + DEFER))
+            self.tick()
+
+    def undo(self) -> None:
+        """Take back the last thing that has not been done yet."""
+        if not self._waiting:
+            self._deck.say("there is nothing to take back")
+            return
+        last = self._waiting.pop()
+        self._deck.say(f"{last.verb} of {names(last.ids)} taken back")
+
+    def tick(self) -> None:
+        """Count down; carry out what is due."""
+        due = [each for each in self._waiting if each.due <= moment()]
+        self._waiting = [each for each in self._waiting if each not in due]
+        for each in due:
+            self._begin(each.verb, each.ids)
+        if self._waiting:
+            last = self._waiting[-1]
+            left = max(round(last.due - moment()), 1)
+            self._deck.say(f"{last.verb} {names(last.ids)} in {left} s; u takes it back")
+
+    async def finish(self) -> None:
+        """Carry out what still waits: whoever leaves meant it."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            await self.carry_out(each.verb, each.ids)
+
+    def _begin(self, verb: str, ids: Sequence[Any]) -> None:
+        self._deck.run_worker(self.carry_out(verb, ids), exit_on_error=False)
+
+    async def carry_out(self, verb: str, ids: Sequence[Any], **more: Any) -> None:
+        """Ask the engine, tell what it answers. What was done loses its mark, what was refused keeps it."""
+        try:
+            answers = await self._deck.bridge.act(verb, ids=list(ids), **more)
+        except TaskdeckError as error:
+            self._deck.say(str(error), wrong=True)
+            return
+        except Exception as error:
+            self._deck.say(f"{verb}: {type(error).__name__}: {error}", wrong=True)
+            return
+        if isinstance(answers, Mapping):
+            self._deck.say(f"{verb.replace('_', ' ')}: {names(ids)} done")
+            return
+        self._unmark([each["id"] for each in answers if each["ok"]])
+        self._tell(verb, answers)
+
+    def _unmark(self, done: Sequence[Any]) -> None:
+        for table in self._deck.page.query(Table):
+            if table.marked.intersection(done):
+                table.marked = table.marked.difference(done)
+                table.refresh()
+
+    def _tell(self, verb: str, answers: Sequence[Mapping[str, Any]]) -> None:
+        refused = [each for each in answers if not each["ok"]]
+        done = [each for each in answers if each["ok"]]
+        if refused:
+            first = look.tidy(str(refused[0]["message"]))
+            before = f"{len(done)} done, {len(refused)} refused: " if len(answers) > 1 else ""
+            self._deck.say(before + first, wrong=True)
+        elif len(done) == 1:
+            self._deck.say(f"{_name(done[0]['id'])} {look.tidy(str(done[0]['message']))}")
+        else:
+            self._deck.say(f"{verb.replace('_', ' ')}: {names([each['id'] for each in done])}")
+
+
+def names(ids: Sequence[Any]) -> str:
+    """`#4, #5`, of many the first and how many more."""
+    shown = ", ".join(_name(each) for each in ids[:3])
+    return shown if len(ids) <= 3 else f"{shown} and {len(ids) - 3} more"
+
+
+def _name(each: Any) -> str:
+    return f"#{each}" if isinstance(each, int) else str(each)
+
+
+def _samples(ids: Sequence[Any]) -> str:
+    return names(ids[:5]) if len(ids) <= 5 else f"{', '.join(_name(each) for each in ids[:5])} and more"
+
+
+def _whole(ids: Sequence[Any]) -> list[str]:
+    """Resources and routes are acted on as a whole, not by slot."""
+    return list(dict.fromkeys(str(each).partition("/")[0] for each in ids))

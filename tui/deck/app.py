@@ -1,0 +1,349 @@
+"""The deck: header, views, the pages that open over them, the line of messages and the line of keys.
+
+Owns the way from a key to a page or an act, and nothing else: pages know what they show, the bridge reads and writes. Runs in
+whatever loop it is started in (`await DeckApp(config).run_async()`), the engine's as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.containers import Container
+from textual.driver import Driver
+from textual.message import Message
+
+from taskdeck.engine.config import Config
+
+from . import keys, reads, tables
+from .acting import Acting
+from .bridge import Bridge, Question, Trouble
+from .commands import Commands
+from .screens.detail import DetailPage
+from .screens.events import EventsPage
+from .screens.help import Help
+from .screens.inventory import ResourcesPage, RoutePage, RoutesPage
+from .screens.log import LogPage
+from .screens.overview import Overview
+from .screens.page import NOTHING, Page, Target
+from .screens.tasks import INBOX, TasksPage
+from .screens.why import Why
+from .states import Glyphs, wants_ascii
+from .widgets.header import Header, Tabs, inbox
+from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
+from .widgets.panes import Table, moment
+from .widgets.virtual_list import VirtualList
+
+TWICE = 2.0
+"""Seconds within which a second ctrl+c counts."""
+
+
+class DeckApp(App[None], inherit_bindings=False):
+    """The deck on the database of `config`. `suspend` is called for ctrl+z; without it ctrl+z only says so."""
+
+    CSS_PATH = "deck.tcss"
+    TITLE = "taskdeck"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = keys.ANYWHERE
+    HORIZONTAL_BREAKPOINTS = [
+        (0, "-minute"),
+        (40, "-tiny"),
+        (70, "-narrow"),
+        (110, "-normal"),
+        (150, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (22, "-short"), (34, "-high")]
+
+    class Fresh(Message):
+        """The bridge has something to take."""
+
+    def __init__(
+        self,
+        config: Config,
+        read_only: bool = False,
+        *,
+        driver_class: type[Driver] | None = None,
+        suspend: Callable[[], object] | None = None,
+    ) -> None:
+        colourless = os.environ.get("NO_COLOR") is not None
+        super().__init__(driver_class=driver_class, ansi_color=True if colourless else None)
+        if colourless:
+            self.theme = "ansi-dark"
+        self.config = config
+        self.ascii = wants_ascii()
+        self.glyphs = Glyphs(self.ascii)
+        self.read_only = read_only or os.environ.get("TASKDECK_READ_ONLY", "0") not in ("", "0")
+        self.heading: reads.Heading | None = None
+        self._suspend = suspend
+        self._header = Header(self.glyphs, read_only=self.read_only)
+        self._tabs = Tabs(keys.VIEWS)
+        self._body = Container(id="body")
+        self._status = StatusLine()
+        self._hints = Hints()
+        self._prompt = Prompt()
+        self._pages: dict[str, Page] = {}
+        self._trail: list[Page] = []
+        self._before = "overview"
+        self._interrupted = -TWICE
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._tabs
+        yield self._body
+        yield self._status
+        yield self._prompt
+        yield self._hints
+        yield TooSmall()
+
+    async def on_mount(self) -> None:
+        self.bridge = Bridge(
+            self.config,
+            lambda: self.post_message(self.Fresh()),
+            asyncio.get_running_loop().time,
+            actor=reads.actor(),
+            read_only=self.read_only,
+        )
+        self.acting = Acting(self)
+        self._commands = Commands(self)
+        await self.open_view("overview")
+        self.call_after_refresh(self.bridge.start)
+        self.set_interval(1.0, self._tick)
+
+    async def on_unmount(self) -> None:
+        await self.acting.finish()
+        self.bridge.stop()
+
+    # ---- pages -----------------------------------------------------------------------------------------------------
+
+    @property
+    def page(self) -> Page:
+        """The page that is shown."""
+        return self._trail[-1]
+
+    async def open_view(self, name: str) -> None:
+        """Show one of the views."""
+        if self._trail and self._trail[0].id != name:
+            self._before = self._trail[0].id or self._before
+        for page in self._trail[1:]:
+            await page.remove()
+        if name not in self._pages:
+            self._pages[name] = self._make(name)
+        self._trail = [self._pages[name]]
+        await self._show()
+
+    async def open_page(self, page: Page) -> None:
+        """Show a page over the others; `back` leads to where it was opened."""
+        self._trail.append(page)
+        await self._show()
+
+    def _make(self, name: str) -> Page:
+        if name == "tasks":
+            return TasksPage(self.glyphs, "tasks")
+        if name == "inbox":
+            return TasksPage(self.glyphs, "inbox", INBOX)
+        kinds = {"overview": Overview, "resources": ResourcesPage, "routes": RoutesPage, "events": EventsPage}
+        return kinds[name](self.glyphs)
+
+    async def _show(self) -> None:
+        page = self.page
+        if not page.is_attached:
+            await self._body.mount(page)
+        for other in self._body.children:
+            other.display = other is page
+        self._tabs.tell(shown=self._trail[0].id)
+        self.ask()
+        if entry := page.last_focus or page.entry():
+            entry.focus()
+        page.opened()
+
+    def ask(self) -> None:
+        """Tell the bridge anew what the page wants to have read."""
+        own = {f"{self.page.id}/{name}": question for name, question in self.page.questions().items()}
+        self.bridge.show({"heading": Question(reads.heading, every=5), **own})
+
+    def on_deck_app_fresh(self) -> None:
+        for name, value in self.bridge.take().items():
+            self._receive(name, value)
+
+    def _receive(self, name: str, value: Any) -> None:
+        if name == "database":
+            self._header.tell(None, "" if value is None else str(value.error.what))
+        elif name == "heading":
+            self._take_heading(value)
+        else:
+            owner, _, what = name.partition("/")
+            if owner == self.page.id:
+                self._hand_over(self.page, what, value)
+
+    def _hand_over(self, page: Page, name: str, value: Any) -> None:
+        if isinstance(value, Trouble):
+            page.refuse(name, value)
+            return
+        page.take(name, value)
+
+    def _take_heading(self, value: Any) -> None:
+        if isinstance(value, Trouble):
+            self._header.tell(None, str(value.error.what))
+            return
+        self.heading = value
+        self._header.tell(value)
+        self._tabs.tell(inbox=inbox(value))
+
+    def _tick(self) -> None:
+        self._status.tick()
+        self.acting.tick()
+        self._header.redraw()
+        self.page.tick()
+
+    def say(self, text: str, *, wrong: bool = False) -> None:
+        """Say something in the line of messages; it stays for some seconds."""
+        self._status.say(text, wrong=wrong)
+
+    def on_descendant_focus(self) -> None:
+        if self._trail and self.focused is not None and self.page in self.focused.ancestors:
+            self.page.last_focus = self.focused
+        self._hints.tell(self.screen)
+
+    # ---- opening things --------------------------------------------------------------------------------------------
+
+    async def on_virtual_list_selected(self, message: VirtualList.Selected) -> None:
+        table = message.list
+        if isinstance(table, Table):
+            await self.open_item(table.plan.kind, message.id, table.current)
+
+    async def open_item(self, kind: str, name: Any, item: Any = None) -> None:
+        """Open what is known by this kind and name."""
+        if kind == "task":
+            await self.open_page(DetailPage(self.glyphs, int(name)))
+        elif kind == "route":
+            await self.open_page(RoutePage(self.glyphs, str(name)))
+        elif kind == "resource":
+            if item is not None and item.task:
+                await self.open_item("task", item.task)
+            else:
+                self.say(f"nobody holds {name}")
+        elif kind == "event" and item is not None:
+            await self._open_subject(item)
+
+    async def _open_subject(self, event: Any) -> None:
+        if event.task_id:
+            await self.open_item("task", event.task_id)
+        elif event.route_id:
+            await self.open_item("route", event.route_id)
+        else:
+            self.say(tables.story(event, self.glyphs))
+
+    def _one(self, kind: str = "task") -> Any:
+        """The one item under the cursor, if it is of this kind."""
+        focused = self.focused
+        if isinstance(focused, Table) and focused.plan.kind == kind:
+            return focused.cursor_id
+        found = self.page.target()
+        return found.ids[0] if found.kind == kind and found.ids else None
+
+    # ---- actions ---------------------------------------------------------------------------------------------------
+
+    async def action_view(self, name: str) -> None:
+        await self.open_view(name)
+
+    async def action_last(self) -> None:
+        await self.open_view(self._before)
+
+    def action_pane(self, step: int) -> None:
+        if step > 0:
+            self.screen.focus_next()
+        else:
+            self.screen.focus_previous()
+
+    async def action_back(self) -> None:
+        """One step: the prompt, the page's own ladder, the page."""
+        if self._prompt.is_open:
+            self._prompt.close()
+            return
+        if not self.page.back():
+            await self._leave_page()
+
+    async def _leave_page(self) -> bool:
+        if len(self._trail) == 1:
+            return False
+        await self._trail.pop().remove()
+        await self._show()
+        return True
+
+    async def action_leave(self) -> None:
+        if not await self._leave_page():
+            self.action_detach()
+
+    def action_detach(self) -> None:
+        """Leave the deck; whoever runs it decides what goes on."""
+        self.exit()
+
+    def action_interrupt(self) -> None:
+        if moment() - self._interrupted < TWICE:
+            self.action_detach()
+        self._interrupted = moment()
+        self.say("ctrl+c again leaves the deck; the engine goes on (:stop ends it)")
+
+    def action_suspend(self) -> None:
+        if self._suspend is None:
+            self.say("there is no shell to go back to")
+        else:
+            self._suspend()
+
+    def action_redraw(self) -> None:
+        self.bridge.forget()
+        self.ask()
+        self.refresh(layout=True)
+
+    async def action_help(self) -> None:
+        await self.push_screen(Help(dict(self.screen.active_bindings), self.glyphs))
+
+    def action_filter(self) -> None:
+        if (text := self.page.filter()) is None:
+            self.say("there is nothing to filter here; / works in lists and logs")
+            return
+        self._prompt.open("/", text, self._filter)
+
+    def action_command(self) -> None:
+        self._prompt.open(":", "", self._commands.run, self._commands)
+
+    async def _filter(self, text: str) -> str:
+        self.page.set_filter(text)
+        return ""
+
+    async def action_act(self, verb: str) -> None:
+        await self.acting.act(verb, self.page.target())
+
+    async def action_undo(self) -> None:
+        self.acting.undo()
+
+    async def action_why(self) -> None:
+        await self._open_task("why")
+
+    async def action_log(self) -> None:
+        await self._open_task("log")
+
+    async def _open_task(self, how: str) -> None:
+        if (task := self._one()) is not None:
+            await self.open_task(how, task)
+
+    async def open_task(self, how: str, task: int) -> None:
+        """Open a task's page (`task`), its output (`log`), or why it does not run (`why`)."""
+        if how == "why":
+            await self.push_screen(Why(self.bridge, task, self.glyphs))
+        else:
+            await self.open_page((LogPage if how == "log" else DetailPage)(self.glyphs, task))
+
+    async def action_events(self) -> None:
+        target = self.page.target()
+        focused = self.focused
+        if isinstance(focused, Table) and focused.cursor_id is not None:
+            target = Target(focused.plan.kind, [focused.cursor_id])
+        if target != NOTHING:
+            await self.open_page(EventsPage(self.glyphs, f"{target.kind}:{target.ids[0]}"))
+
+    def action_section(self, step: int) -> None:
+        self.page.section(step)

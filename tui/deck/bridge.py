@@ -1,0 +1,214 @@
+"""The deck's only way to the engine: reads in one thread of its own, writes as verbs. Never blocks the loop.
+
+Owns when is read: at once for what is newly on the screen, five times a second at most for what has changed, and never
+more than a fifth of the time. What is read is `reads`' business; how it looks that of the screens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from taskdeck.engine import views
+from taskdeck.engine.config import Config
+from taskdeck.engine.errors import NotPermitted, TaskdeckError
+
+T = TypeVar("T")
+
+PACE = 0.2
+"""Seconds between two reads at least."""
+SHARE = 4.0
+"""A read is followed by a pause of this many times its length."""
+PATIENCE = 1.0
+"""Seconds until a database that can't be opened is tried again."""
+
+
+class Question(NamedTuple):
+    """Something to keep on the screen. It is read anew when `key` differs, the database changed, or `every` reads."""
+
+    read: Callable[[views.View], Any]
+    key: Hashable = None
+    every: int = 0
+
+
+class Trouble(NamedTuple):
+    """What came instead of a value: what is wrong, why, and what to do."""
+
+    error: TaskdeckError
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+
+class Bridge:
+    """One database, as the deck uses it. `arrived` is called in the reading thread when there is something to `take`."""
+
+    def __init__(
+        self,
+        config: Config,
+        arrived: Callable[[], object],
+        clock: Callable[[], float],
+        *,
+        actor: str = "deck",
+        read_only: bool = False,
+    ) -> None:
+        self.config = config
+        self.read_only = read_only
+        self._arrived = arrived
+        self._clock = clock
+        self._actor = actor
+        self._wanted: Mapping[str, Question] = {}
+        self._fresh: dict[str, Any] = {}
+        self._questions: list[tuple[Callable[[views.View], Any], Callable[[Any], object]]] = []
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ended = False
+        self._anew = False
+        self._thread = threading.Thread(target=self._run, name="deck-reader", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End reading; what is being read is not waited for."""
+        self._ended = True
+        self._wake.set()
+
+    def show(self, wanted: Mapping[str, Question]) -> None:
+        """Keep exactly these on the screen from now on; what is new among them is read at once."""
+        self._wanted = dict(wanted)
+        self._wake.set()
+
+    def forget(self) -> None:
+        """Read everything that is wanted anew."""
+        self._anew = True
+        self._wake.set()
+
+    def take(self) -> dict[str, Any]:
+        """What has come since the last call, by its name; a `Trouble` where it could not be read."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, {}
+        return fresh
+
+    async def ask(self, read: Callable[[views.View], T]) -> T:
+        """One answer. Raises the `TaskdeckError` that was met instead."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def settle(found: Any) -> None:
+            def tell() -> None:
+                if answer.done():
+                    return
+                if isinstance(found, Trouble):
+                    answer.set_exception(found.error)
+                else:
+                    answer.set_result(found)
+
+            loop.call_soon_threadsafe(tell)
+
+        with self._lock:
+            self._questions.append((read, settle))
+        self._wake.set()
+        return await answer
+
+    async def act(self, verb: str, **args: Any) -> Any:
+        """Carry out a verb, through the engine or without one. Raises the `TaskdeckError` of the refusal."""
+        if self.read_only:
+            raise NotPermitted("this deck only reads", remedy="open it without --read-only")
+        from taskdeck.engine import commands
+
+        found = await asyncio.to_thread(commands.call, self.config, verb, self._actor, **args)
+        self._wake.set()
+        return found
+
+    # ---- the reading thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                with views.open_view(self.config) as view:
+                    _Reading(self, view).go_on()
+            except TaskdeckError as error:
+                self._refuse(Trouble(error))
+                self._pause(PATIENCE)
+            except Exception as error:
+                self._refuse(_unforeseen(error))
+                self._pause(PATIENCE)
+
+    def _refuse(self, trouble: Trouble) -> None:
+        """Nothing can be read: everything that is wanted, and each question, is told so."""
+        self._deliver(dict.fromkeys(self._wanted, trouble) | {"database": trouble})
+        for _, settle in self._asked():
+            settle(trouble)
+
+    def _asked(self) -> Sequence[tuple[Callable[[views.View], Any], Callable[[Any], object]]]:
+        with self._lock:
+            found, self._questions = self._questions, []
+        return found
+
+    def _deliver(self, found: Mapping[str, Any]) -> None:
+        if not found or self._ended:
+            return
+        with self._lock:
+            told = bool(self._fresh)
+            self._fresh.update(found)
+        if not told:  # else what is on its way will bring this too
+            self._arrived()
+
+    def _pause(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+
+class _Reading:
+    """One opened view, read until it fails or the bridge ends."""
+
+    def __init__(self, bridge: Bridge, view: views.View) -> None:
+        self._bridge = bridge
+        self._view = view
+        self._seen: tuple[object, ...] | None = None
+        self._keys: dict[str, Hashable] = {}
+        self._passes = 0
+
+    def go_on(self) -> None:
+        bridge = self._bridge
+        bridge._deliver({"database": None})
+        while not bridge._ended:
+            begun = bridge._clock()
+            self._pass()
+            bridge._pause(max(PACE, SHARE * (bridge._clock() - begun)))
+
+    def _pass(self) -> None:
+        for read, settle in self._bridge._asked():
+            settle(_answer(read, self._view))
+        version = self._view.version()
+        changed, self._seen = version != self._seen, version
+        if self._bridge._anew:
+            changed, self._bridge._anew = True, False
+        self._passes += 1
+        wanted = self._bridge._wanted
+        due = {name: each for name, each in wanted.items() if changed or self._is_due(name, each)}
+        self._keys = {name: each.key for name, each in wanted.items()}
+        self._bridge._deliver({name: _answer(each.read, self._view) for name, each in due.items()})
+
+    def _is_due(self, name: str, question: Question) -> bool:
+        if name not in self._keys or self._keys[name] != question.key:
+            return True
+        return bool(question.every) and self._passes % question.every == 0
+
+
+def _answer(read: Callable[[views.View], Any], view: views.View) -> Any:
+    try:
+        return read(view)
+    except TaskdeckError as error:
+        return Trouble(error)
+    except Exception as error:  # a pane shows it, all others live on
+        return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> Trouble:
+    what = f"this could not be read: {type(error).__name__}"
+    return Trouble(TaskdeckError(what, str(error), "press R to read again"))

@@ -1,0 +1,130 @@
+"""The command line of the deck: `:task 42`, `:stop`, `:pause 3-7`. Owns the words; acts and pages do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from taskdeck.engine import views
+from taskdeck.engine.errors import TaskdeckError, UsageError
+
+from .. import format as look
+from ..commandline import nearest
+from . import keys
+from .screens.page import Target
+
+if TYPE_CHECKING:
+    from .app import DeckApp
+
+ACTS = ("pause", "resume", "cancel", "retry", "discard")
+SAID = {
+    "task": "open a task: task 42",
+    "log": "its output: log 42",
+    "why": "why it does not run: why 42",
+    "filter": "filter the list: filter state:failed",
+    **{verb: f"{verb} what is chosen, or: {verb} 3-7" for verb in ACTS},
+    "hold": "start nothing more",
+    "release": "let the queue go on",
+    "stop": "end the engine, and with it what runs (it goes on at the next start)",
+    "quit": "leave the deck; the engine goes on",
+    "detach": "the same",
+    "help": "the keys",
+    "theme": "other colours: theme textual-light",
+    **{name: f"the view {title}" for _, name, title in keys.VIEWS},
+}
+"""Every command and what it does."""
+
+
+class Commands:
+    """Reads a line and does what it says."""
+
+    def __init__(self, deck: DeckApp) -> None:
+        self._deck = deck
+
+    def complete(self, text: str) -> list[str]:
+        """The commands that begin so, each with what it does."""
+        word = text.strip().lower()
+        return [name for name in SAID if name.startswith(word)] if word else []
+
+    def explain(self, text: str) -> str:
+        """What the line being typed would do, or which commands begin so."""
+        found = self.complete(text.split(" ", maxsplit=1)[0])
+        return SAID[found[0]] if len(found) == 1 else "  ".join(found)
+
+    async def run(self, text: str) -> str:
+        """Carry out a line. Returns what is wrong with it; then it stays to be mended."""
+        words = text.split()
+        if not words:
+            return ""
+        name, rest = words[0].lower(), words[1:]
+        try:
+            await self._run(_whole(name), rest)
+        except TaskdeckError as error:
+            return look.tidy(str(error))
+        return ""
+
+    async def _run(self, name: str, rest: Sequence[str]) -> None:
+        deck = self._deck
+        if name.isdecimal():
+            await deck.open_item("task", int(name))
+        elif name in ("task", "log", "why"):
+            await self._open(name, rest)
+        elif name in ACTS:
+            await self._act(name, rest)
+        elif name == "filter":
+            deck.page.set_filter(" ".join(rest))
+        elif name in ("hold", "release"):
+            await deck.bridge.act(name, scope="queue")
+            deck.say("the queue is held" if name == "hold" else "the queue goes on")
+        elif name == "stop":
+            await self._stop()
+        elif name == "theme":
+            self._theme(rest)
+        elif name == "help":
+            await deck.action_help()
+        elif name in ("quit", "detach"):
+            deck.action_detach()
+        else:
+            await deck.open_view(name)
+
+    async def _open(self, name: str, rest: Sequence[str]) -> None:
+        first, _ = views.ids(" ".join(rest))[0]
+        await self._deck.bridge.ask(lambda view: view.task(first))  # NotFound is told in the prompt
+        await self._deck.open_task(name, first)
+
+    async def _act(self, verb: str, rest: Sequence[str]) -> None:
+        if self._deck.read_only:
+            raise UsageError("this deck only reads")
+        if rest:
+            wanted = views.parse(" ".join(rest))
+            chosen = await self._deck.bridge.ask(lambda view: view.task_ids(wanted))
+            if not chosen:
+                raise UsageError("no task matches that")
+        else:
+            chosen = self._deck.page.target().ids
+        await self._deck.acting.act_named(verb, Target("task", chosen))
+
+    async def _stop(self) -> None:
+        answer: Any = await self._deck.bridge.act("stop")
+        running = answer.get("running") if isinstance(answer, dict) else None
+        self._deck.say(f"the engine stops{f'; {running} attempts end first' if running else ''}")
+
+    def _theme(self, rest: Sequence[str]) -> None:
+        known = sorted(self._deck.available_themes)
+        name = rest[0] if rest else ""
+        if name not in known:
+            raise UsageError(f"there is no theme {name!r}", remedy=f"one of: {', '.join(known)}")
+        self._deck.theme = name
+
+
+def _whole(word: str) -> str:
+    """The command that is meant: the word itself, or the only one that begins so."""
+    if word in SAID or word.lstrip("#").isdecimal():
+        return word.lstrip("#") if word not in SAID else word
+    short = {"q": "quit", "h": "help"}
+    found = [name for name in SAID if name.startswith(word)]
+    if word in short or len(found) == 1:
+        return short.get(word) or found[0]
+    raise UsageError(
+        f"`:{word}` is no command{nearest(word, SAID)}", remedy="type : and a letter to see them"
+    )

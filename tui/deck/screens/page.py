@@ -1,0 +1,93 @@
+"""What every page of the deck is: a place for panes, what it wants to have read, and what its keys are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from textual.containers import Container
+from textual.widget import Widget
+
+from ..bridge import Question, Trouble
+from ..widgets.panes import Table
+
+if TYPE_CHECKING:
+    from ..app import DeckApp
+
+
+class Target(NamedTuple):
+    """What the keys of acts are about: a kind and ids. `states` are what is known of tasks among them."""
+
+    kind: str
+    ids: list[Any]
+    states: dict[Any, str] = {}
+
+
+NOTHING = Target("", [])
+
+
+class Page(Container):
+    """One page. `name` is that of a view, or says what it is a page of."""
+
+    title = ""
+    last_focus: Widget | None = None
+    """What had the focus when the page was left."""
+
+    @property
+    def deck(self) -> DeckApp:
+        """The app."""
+        return cast("DeckApp", self.app)
+
+    def questions(self) -> Mapping[str, Question]:
+        """What is to be kept read while this page is shown."""
+        return {}
+
+    def take(self, name: str, value: Any) -> None:
+        """Something that was asked for has come."""
+
+    def refuse(self, name: str, trouble: Trouble) -> None:
+        """Something could not be read: the page says so where it would stand."""
+        self.deck.say(str(trouble), wrong=True)
+
+    def entry(self) -> Widget | None:
+        """What has the focus when the page opens."""
+        return next(iter(self.query(Table)), None)
+
+    def target(self) -> Target:
+        """What an act is about: what is marked in the pane with the focus, else what is under its cursor."""
+        table = self.deck.focused
+        if not isinstance(table, Table) or not table.chosen:
+            return NOTHING
+        states = {
+            each: table.items[each].state for each in table.chosen if hasattr(table.items.get(each), "state")
+        }
+        return Target(table.plan.kind, list(table.chosen), states)
+
+    def opened(self) -> None:
+        """It is shown, again perhaps."""
+
+    def section(self, step: int) -> None:
+        """Show another section of it, where it has several."""
+
+    def filter(self) -> str | None:
+        """The text of its filter; None where nothing can be filtered."""
+        return None
+
+    def set_filter(self, text: str) -> None:
+        """Filter by a text, or search it. Raises `UsageError` where it can't be read."""
+
+    def back(self) -> bool:
+        """One step of the ladder inside the page: marks, then the filter. Returns whether there was one."""
+        for table in self.query(Table):
+            if table.marked:
+                table.clear_marks()
+                return True
+        if self.filter():
+            self.set_filter("")
+            return True
+        return False
+
+    def tick(self) -> None:
+        """A second has passed."""
+        for table in self.query(Table):
+            table.tick()

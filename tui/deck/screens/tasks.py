@@ -1,0 +1,161 @@
+"""The list of tasks with its filter, and beside it, where there is room, the task under the cursor. The inbox is the same
+list of what only a person can settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widget import Widget
+
+from taskdeck.engine import views
+
+from .. import reads, tables
+from ..bridge import Question, Trouble
+from ..states import Glyphs
+from ..widgets.panes import Pane, TaskTable, moment
+from ..widgets.virtual_list import VirtualList
+from .detail import DetailView
+from .page import Page
+
+INBOX = views.Filter(states=("NEEDS_REVIEW", "DEAD", "LOST"))
+SPARE = 30
+"""Rows above and below the window that are read with it."""
+SETTLED = 0.15
+"""Seconds for which the cursor must rest until its task is read."""
+
+
+class TasksPage(Page):
+    """All tasks, or those of a filter, newest first."""
+
+    title = "Tasks"
+
+    def __init__(self, glyphs: Glyphs, name: str, base: views.Filter | None = None) -> None:
+        super().__init__(id=name, classes="tasks-page")
+        self._base = base or views.Filter()
+        self._text = ""
+        self._wanted = self._base
+        self._ids = reads.TaskIds(self._wanted)
+        self._table = TaskTable(tables.TASKS, glyphs, id=f"{name}-list")
+        self._pane = Pane("Inbox" if base else "Tasks", self._table, id=f"{name}-pane")
+        self._detail = DetailView(glyphs, id=f"{name}-detail")
+        self._window: tuple[Any, ...] = ()
+        self._beside: int | None = None
+        self._moved = 0.0
+        if base:
+            self._inbox_words()
+
+    def _inbox_words(self) -> None:
+        self._table.plan = self._table.plan._replace(empty="nothing waits for you")
+
+    def compose(self) -> ComposeResult:
+        yield self._pane
+        with Container(classes="beside"):
+            yield self._detail
+
+    def entry(self) -> Widget:
+        return self._table
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def questions(self) -> Mapping[str, Question]:
+        found = {
+            "ids": Question(self._ids, key=self._wanted),
+            "rows": Question(reads.tasks(self._window), key=self._window),
+        }
+        if self._beside is not None:
+            found["detail"] = Question(reads.detail(self._beside), key=self._beside)
+        return found
+
+    def take(self, name: str, value: Any) -> None:
+        if name == "ids":
+            self._table.place(value)
+            self._look_around()
+            self._entitle()
+        elif name == "rows":
+            self._table.put(value, asked=self._window)
+        elif name == "detail":
+            self._detail.tell(value)
+
+    def refuse(self, name: str, trouble: Trouble) -> None:
+        if name == "detail":
+            self._detail.refuse(str(trouble))
+        else:
+            super().refuse(name, trouble)
+
+    def on_virtual_list_wanted(self, message: VirtualList.Wanted) -> None:
+        message.stop()
+        self._look_around()
+
+    def on_virtual_list_moved(self, message: VirtualList.Moved) -> None:
+        message.stop()
+        self._moved = moment()
+        self._look_around()
+        self._entitle()
+        if self._has_room:
+            self.set_timer(SETTLED, self._settle)
+
+    def on_virtual_list_marked(self, message: VirtualList.Marked) -> None:
+        message.stop()
+        self._entitle()
+
+    def on_resize(self) -> None:
+        self._look_around()
+        self._settle()
+
+    def _look_around(self) -> None:
+        """Ask for the rows in sight and some around them, where they differ from what is read already."""
+        seen = self._table.shown_ids
+        if seen and not (set(seen) <= set(self._window)):
+            ids = self._table.ids
+            top = max(self._table.unseen, 0)
+            self._window = tuple(ids[max(top - SPARE, 0) : top + len(seen) + SPARE])
+            self.deck.ask()
+
+    def _settle(self) -> None:
+        """The cursor rests: show its task beside the list."""
+        if not self._has_room or moment() - self._moved < SETTLED * 0.9:
+            return
+        wanted = self._table.cursor_id
+        if wanted != self._beside:
+            self._beside = wanted if isinstance(wanted, int) else None
+            self.deck.ask()
+
+    @property
+    def _has_room(self) -> bool:
+        return self.screen.has_class("-normal") or self.screen.has_class("-wide")
+
+    def _entitle(self) -> None:
+        table = self._table
+        parts = [f"/ {self._text}"] if self._text else []
+        parts.append(f"{table.position:,} of {len(table.ids):,}")
+        parts += [f"{len(table.marked):,} marked"] if table.marked else []
+        parts += [f"{table.unseen:,} above"] if table.unseen else []
+        self._pane.entitle("   ".join(parts))
+
+    # ---- filter ----------------------------------------------------------------------------------------------------
+
+    def filter(self) -> str:
+        return self._text
+
+    def set_filter(self, text: str) -> None:
+        wanted = _both(self._base, views.parse(text))
+        self._text, self._wanted = text, wanted
+        self._ids = reads.TaskIds(wanted)
+        self.deck.ask()
+
+    def section(self, step: int) -> None:
+        self._detail.section(step)
+
+
+def _both(base: views.Filter, own: views.Filter) -> views.Filter:
+    """What both ask for; the states of the base hold unless some of them are named."""
+    if not base.states:
+        return own
+    import msgspec
+
+    states: Sequence[str] = [state for state in own.states if state in base.states] or base.states
+    return msgspec.structs.replace(own, states=tuple(states))

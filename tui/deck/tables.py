@@ -1,0 +1,326 @@
+"""What stands in the columns of the deck's lists: of tasks, resources, routes and events. Pure: read models in, cells out.
+
+Owns which columns there are at which width, and how a value is shortened to fit one. Texts are handed on as they came: the
+widget that draws them makes them harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from taskdeck.engine import views
+
+from .. import format as look
+from ..verbs import task_page
+from .states import Glyphs
+from .widgets.virtual_list import Cell, Column
+
+Cells = dict[str, Cell]
+NARROW, WIDE = 70, 110
+BAR = 8
+"""Cells of a progress bar."""
+
+
+class Plan(NamedTuple):
+    """A kind of list: what names an item, its columns at a width, and its cells at a moment."""
+
+    kind: str
+    name: Callable[[Any], Any]
+    columns: Callable[[int], Sequence[Column]]
+    cells: Callable[[Any, datetime, Glyphs], Cells]
+    empty: str
+
+
+# ---- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def task_columns(width: int) -> list[Column]:
+    """For 60, 80, 93 and 160 columns."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 7), Column("state", "STATE", 5)]
+    next_ = Column("next", "NEXT", 7, "right")
+    if width < NARROW:
+        return [*head, Column("type", "TYPE", 16, flex=True), next_]
+    if width < 90:
+        tail = [Column("percent", "PROG", 4, "right"), Column("try", "TRY", 4), Column("held", "HOLDS", 10)]
+        return [*head, Column("type", "TYPE", 16), *tail, next_, Column("note", "NOTE", 14, flex=True)]
+    tail = [Column("bar", "PROG", 5 + BAR), Column("try", "TRY", 4), Column("held", "RES", 10)]
+    tail += [Column("route", "ROUTE", 10)] if width >= WIDE else []
+    return [*head, Column("type", "TYPE", 18), *tail, next_, Column("note", "NOTE", 14, flex=True)]
+
+
+def short_task_columns(width: int) -> list[Column]:
+    """For a pane among others."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 6), Column("state", "STATE", 5)]
+    if width < NARROW:
+        return [*head, Column("type", "TYPE", 14), Column("note", "NOTE", 8, flex=True)]
+    tail = [Column("percent", "PROG", 4, "right"), Column("next", "NEXT", 7, "right")]
+    return [*head, Column("type", "TYPE", 16), *tail, Column("note", "NOTE", 14, flex=True)]
+
+
+def task_cells(task: views.TaskView, now: datetime, glyphs: Glyphs) -> Cells:
+    """A task in a line."""
+    glyph, word, shape = glyphs.task(task.state)
+    if task_page.is_stranded(task):
+        glyph, word, shape = ("?", "GONE", "lost")
+    if task.wanted:
+        word = {"pause": "PAUS…", "cancel": "STOP…", "resume": "GO…"}.get(task.wanted, word)
+    done = percent(task.progress)
+    held = ", ".join(task.resources)
+    return {
+        "glyph": (glyph, shape),
+        "id": (str(task.id), ""),
+        "state": (glyphs.plain(word), shape),
+        "type": (task.type, ""),
+        "percent": ("-" if done is None else f"{done:.0f}%", ""),
+        "bar": (bar(done), ""),
+        "try": (f"{task.attempt}/{task.max_retry + 1}", ""),
+        "held": (held or task.route or "-", "" if held or task.route else "dim"),
+        "route": (task.route or "-", "" if task.route else "dim"),
+        "next": (_next(task, now), ""),
+        "note": (note(task), "bad" if task.state in ("FAILED", "DEAD") else "dim"),
+    }
+
+
+def percent(progress: views.Progress | None) -> float | None:
+    """How far, 0 to 100, where that can be said."""
+    if progress is None or progress.done is None or not progress.total:
+        return None
+    return min(max(100 * progress.done / progress.total, 0), 100)
+
+
+def bar(done: float | None) -> str:
+    """` 62% #####...`."""
+    if done is None:
+        return "   -"
+    full = round(done * BAR / 100)
+    return f"{done:3.0f}% {'#' * full}{'.' * (BAR - full)}"
+
+
+def note(task: views.TaskView) -> str:
+    """What is most worth knowing: why it waits, how far it is, what went wrong, else what it does."""
+    if task.state == "RUNNING" and task.progress and not task.waits:
+        return task_page.progress(task.progress) or task.summary
+    if task.waits:
+        return task_page.local_times(task.waits[0])
+    if task.error and task.state != "SUCCESS":
+        return task_page.error(task.error)
+    return task.summary if task.type == "shell" or not task.key else task.key
+
+
+def _next(task: views.TaskView, now: datetime) -> str:
+    if task.state == "RUNNING":
+        return _since(task.started_at, now)
+    if task.state in ("PENDING", "RETRYING"):
+        return until(task.next_run_at, now)
+    if task.state == "PAUSED":
+        return "paused"
+    return age(task.finished_at or task.updated_at, now)
+
+
+def until(moment: str | None, now: datetime) -> str:
+    """`in 48s`, or `due`."""
+    if not moment:
+        return ""
+    seconds = (views.parse_utc(moment) - now).total_seconds()
+    return f"in {look.span(seconds + 0.999)}" if seconds > 0 else "due"
+
+
+def age(moment: str | None, now: datetime) -> str:
+    """How long ago, in one unit: `5s`, `11m`, `3h`, `2d`."""
+    return re.sub(r"(\d+[a-z]).*", r"\1", _since(moment, now))
+
+
+def _since(moment: str | None, now: datetime) -> str:
+    return look.span((now - views.parse_utc(moment)).total_seconds()) if moment else ""
+
+
+# ---- resources and routes ----------------------------------------------------------------------------------------------
+
+
+def resource_columns(width: int) -> list[Column]:
+    """For a pane of 40 columns and for a whole screen."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 11), Column("state", "STATE", 6)]
+    if width < NARROW:
+        return [*head, Column("now", "NOW", 8, flex=True)]
+    tail = [Column("uses", "USES", 5, "right"), Column("fence", "FENCE", 6, "right")]
+    more = Column("now", "NOW", 16, flex=True)
+    return [*head, Column("pool", "POOL", 10), *tail, more, Column("error", "LAST ERROR", 16, flex=True)]
+
+
+def resource_cells(found: views.ResourceView, now: datetime, glyphs: Glyphs) -> Cells:
+    """A resource, or one slot of it, in a line."""
+    glyph, word, shape = glyphs.slot(found.state)
+    return {
+        "glyph": (glyph, shape),
+        "id": (found.id, ""),
+        "state": (word, shape),
+        "pool": (found.pool, ""),
+        "uses": (str(found.uses), ""),
+        "fence": (str(found.fence or "-"), "dim"),
+        "now": (_resource_now(found, now), ""),
+        "error": (found.last_error or "", "bad" if found.state == "FAULT" else "dim"),
+    }
+
+
+def _resource_now(found: views.ResourceView, now: datetime) -> str:
+    parts = [f"#{found.task} for {_since(found.held_since, now)}"] if found.task else []
+    if found.cooldown_until:
+        parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
+    if found.state == "FAULT" and not parts:
+        parts.append(found.last_error or "")
+    if found.pending or found.drain:
+        parts.append(f"then {(found.pending or 'disabled').lower()}")
+    return ", ".join(parts)
+
+
+def route_columns(width: int) -> list[Column]:
+    """For a pane of 40 columns and for a whole screen."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 12), Column("state", "STATE", 6)]
+    scores = [Column("score", "SCORE", 5, "right")]
+    if width < NARROW:
+        return [*head, *scores, Column("short", "NOW", 6, flex=True)]
+    tail = [Column("ms", "LATENCY", 8, "right"), Column("stages", "CHECK", 5)]
+    tail += [Column("exit", "EXIT", 15)]
+    more = [Column("group", "GROUP", 8)] if width >= WIDE else []
+    return [*head, *scores, *tail, *more, Column("now", "NOW", 12, flex=True)]
+
+
+def route_cells(found: views.RouteView, now: datetime, glyphs: Glyphs) -> Cells:
+    """A route in a line."""
+    glyph, word, shape = glyphs.slot(found.state)
+    value = score(found) + ("*" if found.degraded else "")
+    return {
+        "glyph": (glyph, shape),
+        "id": (found.id, ""),
+        "state": (word, shape),
+        "score": (value, _health(found.score)),
+        "ms": (milliseconds(found.latency_ms) or "-", ""),
+        "stages": (_stages(found, glyphs), ""),
+        "exit": (" ".join(text for text in (found.exit_ip, found.region) if text) or "-", ""),
+        "group": (found.group, ""),
+        "short": (_route_now(found, now) or milliseconds(found.latency_ms), "dim"),
+        "now": (_route_now(found, now), ""),
+    }
+
+
+def score(found: views.RouteView) -> str:
+    """The score with one decimal; `?` without any result."""
+    return "?" if found.score is None else f"{found.score:.1f}"
+
+
+def milliseconds(ms: float | None) -> str:
+    """A latency for people."""
+    return "" if ms is None else f"{ms:.0f} ms"
+
+
+def _health(value: float | None) -> str:
+    if value is None:
+        return "dim"
+    return "good" if value >= 70 else "warn" if value >= 40 else "bad"
+
+
+def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
+    """`✓✓✗`: reached, probed, left by the right exit."""
+    if not found.last_check_at:
+        return "-"
+    return "".join(stage_marks(found, glyphs))
+
+
+def stage_marks(found: views.RouteView, glyphs: Glyphs) -> list[str]:
+    """A mark for each stage of the last check: passed, failed, or `-` where it was not run."""
+    yes, no = ("y", "x") if glyphs.ascii_only else ("✓", "✗")
+    marks: list[str] = []
+    for ms in (found.stages.tcp, found.stages.probe, found.stages.exit):
+        failed = ms is None and bool(found.last_error) and "-" not in marks and no not in marks
+        marks.append(yes if ms is not None else no if failed else "-")
+    return marks
+
+
+def _route_now(found: views.RouteView, now: datetime) -> str:
+    parts = [f"#{task}" for task in found.tasks[:3]]
+    if found.cooldown_until:
+        parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
+    if found.last_error and (not found.cooldown_reason or found.last_error not in found.cooldown_reason):
+        parts.append(found.last_error)
+    return " ".join(parts)
+
+
+def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
+    """Routes by their score; those without one are last."""
+    return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
+
+
+# ---- events ------------------------------------------------------------------------------------------------------------
+
+
+def event_columns(width: int) -> list[Column]:
+    """When, about what, and the story."""
+    head = [Column("at", "AT", 8), Column("glyph", "", 1)]
+    if width < NARROW:
+        return [*head, Column("about", "ABOUT", 8), Column("story", "EVENT", 20, flex=True)]
+    tail = [Column("by", "BY", 12)] if width >= WIDE else []
+    return [*head, Column("about", "ABOUT", 13), Column("story", "EVENT", 30, flex=True), *tail]
+
+
+LEVELS = {"debug": (" ", "dim"), "info": (" ", ""), "warning": ("!", "warn"), "error": ("✗", "bad")}
+
+
+def event_cells(event: views.EventView, now: datetime, glyphs: Glyphs) -> Cells:
+    """An event in a line."""
+    sign, shape = LEVELS.get(event.level, (" ", ""))
+    moment = views.parse_utc(event.created_at).astimezone()
+    about = f"#{event.task_id}" if event.task_id else event.resource_id or event.route_id or ""
+    same_day = moment.date() == now.astimezone().date()
+    return {
+        "at": (f"{moment:%H:%M:%S}" if same_day else f"{moment:%m-%d %Hh}", "dim"),
+        "glyph": (glyphs.plain(sign), shape),
+        "about": (about or (f"worker {event.worker_id}" if event.worker_id else ""), "strong"),
+        "story": (story(event, glyphs), shape),
+        "by": (event.actor, "dim"),
+    }
+
+
+def story(event: views.EventView, glyphs: Glyphs) -> str:
+    """What happened, the telling words first."""
+    payload = _payload(event)
+    if event.event_type == "TASK_STATE" and payload:
+        _, before, _ = glyphs.task(str(payload.get("from")))
+        glyph, after, _ = glyphs.task(str(payload.get("to")))
+        first = f"{glyph} {after}" if before == "?" else f"{before} {glyphs.plain('›')} {glyph} {after}"
+    elif event.event_type == "CHECKPOINT_SAVED" and payload:
+        first = f"checkpoint {payload.get('seq')}"
+    else:
+        first = event.event_type.lower().replace("_", " ")
+    reason = (event.reason or "").replace("_", " ")
+    said = [part for part in (reason, event.message) if part and part.lower() not in first]
+    return " ".join([first, *dict.fromkeys(said)])
+
+
+def _payload(event: views.EventView) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(event.payload_json or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+TASKS = Plan(
+    "task", lambda task: task.id, task_columns, task_cells, "no task; add one: taskdeck add -- COMMAND"
+)
+QUEUE = Plan("task", lambda task: task.id, short_task_columns, task_cells, "nothing runs and nothing waits")
+RESOURCES = Plan(
+    "resource",
+    lambda each: each.id,
+    resource_columns,
+    resource_cells,
+    "none; declare [[resources]] in config.toml",
+)
+ROUTES = Plan(
+    "route", lambda each: each.id, route_columns, route_cells, "none; declare [[routes]] in config.toml"
+)
+EVENTS = Plan("event", lambda event: event.event_id, event_columns, event_cells, "nothing has happened yet")

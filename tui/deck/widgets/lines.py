@@ -1,0 +1,227 @@
+"""The lines at the bottom: what was said last, what the keys do here, and the line to type in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from .cells import fit, shown
+
+STAYS = 6
+"""Seconds for which something that was said is shown."""
+NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "colon": ":",
+    "minus": "-",
+    "escape": "esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "pagedown": "PgDn",
+    "pageup": "PgUp",
+    "shift+tab": "shift+tab",
+    "upper_g": "G",
+}
+
+
+def key_name(key: str) -> str:
+    """A key as it is written for people."""
+    if key.startswith("upper_"):
+        return key[6:].upper()
+    return NAMES.get(key, key)
+
+
+class StatusLine(Static):
+    """What was said last; of two at once the later one, with how many went before."""
+
+    def __init__(self) -> None:
+        super().__init__(Content(""), id="status", markup=False)
+        self._left = 0
+        self.text = ""
+
+    def say(self, text: str, *, wrong: bool = False) -> None:
+        """Show this for some seconds."""
+        self.text = shown(" ".join(text.split()), ascii=bool(getattr(self.app, "ascii", False)))
+        self._left = STAYS
+        line = fit(self.text, max(self.size.width, 1)).rstrip() if self.size.width else self.text
+        self.update(Content.styled(line, "bold $text-warning" if wrong else ""), layout=False)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                self.text = ""
+                self.update(Content(""), layout=False)
+
+
+class Hints(Static):
+    """The keys that matter here, as many as there is room for."""
+
+    def __init__(self) -> None:
+        super().__init__(Content(""), id="hints", markup=False)
+        self._parts: list[tuple[str, str]] = []
+
+    def tell(self, screen: Screen) -> None:
+        """Read the keys of what has the focus."""
+        found = [
+            (key_name(key), each.binding.description)
+            for key, each in screen.active_bindings.items()
+            if each.binding.show
+        ]
+        first = {}
+        for key, what in found:
+            first.setdefault(what, key)
+        self._parts = [(key, what) for what, key in first.items()]
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        room = self.size.width
+        line = Content("")
+        for key, what in self._parts:
+            part = Content.styled(key, "bold") + Content.styled(f" {what}  ", "dim")
+            if line.cell_length + part.cell_length - 2 > room:
+                break
+            line = line + part
+        self.update(line, layout=False)
+
+
+Answer = Callable[[str], Awaitable[str]]
+"""Takes a line, returns what is wrong with it."""
+
+
+class Words(Protocol):
+    """What can be typed."""
+
+    def complete(self, text: str) -> list[str]:
+        """The words that begin so."""
+        ...
+
+    def explain(self, text: str) -> str:
+        """What a line would do."""
+        ...
+
+
+class _Line(Input):
+    """The text itself. Esc and an empty backspace close it."""
+
+    BINDINGS = [
+        Binding("escape", "close", "close", show=False),
+        Binding("up", "earlier", "earlier", show=False),
+        Binding("down", "later", "later", show=False),
+    ]
+
+    def action_close(self) -> None:
+        prompt = self.parent
+        assert isinstance(prompt, Prompt)
+        prompt.close()
+
+    def action_earlier(self) -> None:
+        self._remember(1)
+
+    def action_later(self) -> None:
+        self._remember(-1)
+
+    def _remember(self, step: int) -> None:
+        prompt = self.parent
+        assert isinstance(prompt, Prompt)
+        prompt.remember(step)
+
+
+class Prompt(Horizontal):
+    """One line to type in, for filters and commands. What is wrong is said behind it; the line stays to be mended."""
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt")
+        self._sign = Static(Content(":"), id="prompt-sign", markup=False)
+        self._line = _Line(id="prompt-line", compact=True, select_on_focus=False)
+        self._told = Static(Content(""), id="prompt-told", markup=False)
+        self._answer: Answer | None = None
+        self._words: Words | None = None
+        self._focus_back: Widget | None = None
+        self._history: dict[str, list[str]] = {}
+        self._place = -1
+        self._kind = ":"
+
+    def compose(self) -> ComposeResult:
+        yield self._sign
+        yield self._line
+        yield self._told
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    @property
+    def is_open(self) -> bool:
+        """Is it being typed in?"""
+        return bool(self.display)
+
+    def open(self, kind: str, text: str, answer: Answer, words: Words | None = None) -> None:
+        """Ask for a line; `answer` gets it and returns what is wrong with it."""
+        self._kind, self._answer, self._words = kind, answer, words
+        self._focus_back, self._place = self.screen.focused, -1
+        self._sign.update(Content.styled(kind, "bold"))
+        self._told.update(Content(""))
+        self.display = True
+        self._line.value = text
+        self._line.cursor_position = len(text)
+        self._line.focus()
+
+    def close(self) -> None:
+        """Put it away; the focus goes back."""
+        self.display = False
+        if self._focus_back is not None and self._focus_back.is_attached:
+            self._focus_back.focus()
+
+    def remember(self, step: int) -> None:
+        """An earlier line (1), or a later one (-1)."""
+        known = self._history.get(self._kind, [])
+        self._place = max(min(self._place + step, len(known) - 1), -1)
+        self._line.value = known[self._place] if self._place >= 0 else ""
+        self._line.cursor_position = len(self._line.value)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._tell(self._words.explain(event.value) if self._words else "")
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "tab":
+            event.prevent_default().stop()
+            if self._words and (found := self._words.complete(self._line.value)):
+                self._line.value = f"{found[0]} "
+                self._line.cursor_position = len(self._line.value)
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value.strip()
+        answer = self._answer
+        self.close()
+        wrong = await answer(text) if answer else ""
+        if text:
+            known = self._history.setdefault(self._kind, [])
+            self._history[self._kind] = [text, *(each for each in known if each != text)][:50]
+        if wrong and answer:
+            self.open(self._kind, event.value, answer, self._words)
+            self._tell(wrong, wrong=True)
+
+    def _tell(self, text: str, *, wrong: bool = False) -> None:
+        self._told.update(Content.styled(shown(text), "bold $text-warning" if wrong else "dim"), layout=False)
+
+
+class TooSmall(Static):
+    """Covers everything in a window that is too small."""
+
+    def __init__(self) -> None:
+        super().__init__(Content("too small: 40x10 at least"), id="too-small", markup=False)
