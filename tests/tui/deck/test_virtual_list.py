@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from taskdeck.tui.deck.widgets.looks import joined
 from taskdeck.tui.deck.widgets.virtual_list import Column, VirtualList, find, widths
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
@@ -79,6 +80,33 @@ async def test_the_cursor_stays_on_its_item_when_others_come_and_go() -> None:
         assert grid(app.widget)[line] == ">    110 csv      note 110"
         app.widget.set_rows([110])
         assert grid(app.widget)[1] == ">    110 csv      note 110"
+
+
+async def test_new_rows_at_the_top_are_brought_into_sight_when_the_cursor_stays_there() -> None:
+    async with staged(listed(), (30, 6)) as (app, _):
+        app.widget.set_rows(list(range(100, 130)))
+        app.widget.set_rows(list(range(97, 130)))
+        assert (app.widget.above, app.widget.cursor_id) == (3, 100)
+        app.widget.show_first()
+        assert app.widget.shown_ids[0] == 97
+        assert (app.widget.above, app.widget.cursor_id) == (0, 100)
+        app.widget.set_rows(list(range(90, 130)))
+        app.widget.show_first()
+        assert app.widget.above == 7
+
+
+def test_a_line_has_as_few_pieces_as_its_looks_allow() -> None:
+    pieces = [
+        ("", "bad"),
+        ("a", "run"),
+        (" ", ""),
+        ("b", "run"),
+        ("c", ""),
+        (" ", "review"),
+        (" ", ""),
+        ("d", ""),
+    ]
+    assert joined(pieces) == [("a b", "run"), ("c", ""), (" ", "review"), (" d", "")]
 
 
 @fault("TF166")

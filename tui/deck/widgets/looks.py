@@ -47,6 +47,22 @@ STATES = {
 """The look of each state of a task, resource or route that has one."""
 
 
+FILLED = ("review", "found")
+"""Looks that a blank shows as well."""
+
+
+def joined(pieces: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same line in as few pieces as can be: a change of style costs more bytes than a word."""
+    found: list[tuple[str, str]] = []
+    for text, look in pieces:
+        before = found[-1][1] if found else None
+        if look == before or (text.isspace() and before is not None and not {look, before} & set(FILLED)):
+            found[-1] = (found[-1][0] + text, found[-1][1])
+        elif text:
+            found.append((text, look))
+    return found
+
+
 class LineWidget(Widget):
     """A widget that draws its lines itself. Owns the looks as styles, the ASCII form, and the way to one line."""
 
@@ -89,7 +105,7 @@ class LineWidget(Widget):
 
     def strip(self, pieces: Iterable[tuple[str, str]]) -> Strip:
         """A line of texts, each as `cells.shown` gives it, with its look."""
-        return Strip([Segment(text, self.look(look)) for text, look in pieces if text])
+        return Strip([Segment(text, self.look(look)) for text, look in joined(pieces)])
 
     def blank(self) -> Strip:
         """A line without anything."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding
 from textual.cache import LRUCache
@@ -141,6 +142,11 @@ class VirtualList(LineWidget, can_focus=True):
         return tuple(self._ids[self._top : self._top + self._room])
 
     @property
+    def above(self) -> int:
+        """How many rows are above what is in sight."""
+        return self._top
+
+    @property
     def position(self) -> int:
         """The cursor's row, from 1; 0 in an empty list."""
         return self._cursor + 1 if self._ids else 0
@@ -187,6 +193,12 @@ class VirtualList(LineWidget, can_focus=True):
         if found is not None:
             self._go(found)
         return found is not None
+
+    def show_first(self) -> None:
+        """Bring the first rows into sight, if the cursor stays in sight as well."""
+        if self._top and self._cursor < self._room:
+            self._top, self._places = 0, None
+            self.refresh()
 
     def clear_marks(self) -> None:
         """No marks, and no range that has begun."""
@@ -369,10 +381,12 @@ class VirtualList(LineWidget, can_focus=True):
 
     def _whole(self, sign: str, cells: Strip) -> Strip:
         """A line as wide as the widget: the sign stays, the cells are scrolled sideways."""
-        room = max(self.size.width - 1, 0)
-        return Strip.join(
-            [self.strip([(sign, "")]), cells.crop_extend(self._left, self._left + room, self.look(""))]
-        )
+        room, style = max(self.size.width - 1, 0), self.look("")
+        cells = cells.crop_extend(self._left, self._left + room, style)
+        first = next(iter(cells), None)
+        if sign == " " and first is not None and first.style is not None and not first.style.reverse:
+            style = first.style  # a blank looks the same, and another style costs bytes
+        return Strip([Segment(sign, style), *cells]).simplify()
 
     def _titles(self) -> Strip:
         return self._whole(" ", self._line([(column.title, "title") for column in self._columns]))

@@ -1,0 +1,30 @@
+"""Measure the deck in a real terminal, against its budgets.
+
+    .venv/bin/python -m benchmarks.deck [--keys N] [--json FILE]
+
+Ends with 1 where a limit is exceeded. Limits of CPU time hold on a machine of this decade with nothing else to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from . import widgets
+from .figures import tell
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.deck", description="The deck against its budgets.")
+    parser.add_argument("--keys", type=int, default=60, help="presses for each latency")
+    parser.add_argument("--json", type=Path, help="where the figures go as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = widgets.measure(Path(folder), options.keys)
+    return 0 if tell(figures, options.json) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

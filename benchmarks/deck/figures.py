@@ -1,0 +1,65 @@
+"""Figures against their limits, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing that was measured; `limit` None is for the record only."""
+
+    what: str
+    value: float
+    unit: str
+    limit: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How much of its limit it takes."""
+        return self.value / self.limit if self.limit else None
+
+    @property
+    def is_kept(self) -> bool:
+        """Is it within its limit?"""
+        return self.ratio is None or self.ratio <= 1
+
+    def line(self) -> str:
+        """As a row of the table."""
+        limit = "" if self.limit is None else f"{self.limit:10,.1f} {self.unit:<5}"
+        ratio = "" if self.ratio is None else f"{self.ratio:6.2f}" + ("" if self.is_kept else "  EXCEEDED")
+        return f"{self.what:<58} {self.value:10,.1f} {self.unit:<5} {limit:<16} {ratio}".rstrip()
+
+
+def p95(values: list[float]) -> float:
+    """The 95th percentile."""
+    return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+
+
+def spread(what: str, seconds: list[float], limit: float) -> list[Figure]:
+    """Median and 95th percentile in milliseconds; the limit is for the latter."""
+    return [
+        Figure(f"{what}, median", median(seconds) * 1000, "ms"),
+        Figure(f"{what}, p95", p95(seconds) * 1000, "ms", limit),
+    ]
+
+
+def tell(figures: list[Figure], path: Path | None) -> bool:
+    """Print the table, write the JSON; returns whether every limit is kept."""
+    print(f"{'':<58} {'measured':>16} {'limit':>16} {'ratio':>7}")
+    for figure in figures:
+        print(figure.line())
+    if path:
+        about = {
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+        }
+        rows = [asdict(figure) | {"ratio": figure.ratio, "kept": figure.is_kept} for figure in figures]
+        path.write_text(json.dumps({"on": about, "figures": rows}, indent=1) + "\n")
+    return all(figure.is_kept for figure in figures)
