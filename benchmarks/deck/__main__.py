@@ -1,6 +1,6 @@
 """Measure the deck in a real terminal, against its budgets.
 
-    .venv/bin/python -m benchmarks.deck [--keys N] [--json FILE]
+    .venv/bin/python -m benchmarks.deck [--keys N] [--only deck|widgets] [--json FILE]
 
 Ends with 1 where a limit is exceeded. Limits of CPU time hold on a machine of this decade with nothing else to do.
 """
@@ -12,17 +12,22 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import widgets
+from . import of_deck, of_widgets
 from .figures import tell
+
+PARTS = {"deck": of_deck.measure, "widgets": of_widgets.measure}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.deck", description="The deck against its budgets.")
     parser.add_argument("--keys", type=int, default=60, help="presses for each latency")
+    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="one part")
     parser.add_argument("--json", type=Path, help="where the figures go as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = widgets.measure(Path(folder), options.keys)
+        figures = []
+        for part in options.only or PARTS:
+            figures += PARTS[part](Path(folder), options.keys)
     return 0 if tell(figures, options.json) else 1
 
 

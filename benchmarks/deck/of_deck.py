@@ -1,0 +1,166 @@
+"""What the whole deck costs on a database of 100,000 tasks, idle and while they change."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+
+from taskdeck.engine.config import Config
+from tests.journeys.decks import TASKDECK
+
+from .database import Load, build
+from .figures import Figure, spread
+from .terminal import Terminal, wait
+
+TASKS = 100_000
+STARTS = 3
+
+
+def measure(folder: Path, keys: int) -> list[Figure]:
+    """All figures of the deck."""
+    config = build(folder, TASKS)
+    found = _first_paint(config, folder)
+    with deck(config, folder) as (terminal, _):
+        found += _idle(terminal, keys)
+    with deck(config, folder) as (terminal, report):
+        found += _loaded(config, terminal, report, keys)
+    with deck(config, folder) as (terminal, report):
+        found += _log(config, terminal, report, keys)
+    return [*found, *_whole(config)]
+
+
+@contextmanager
+def deck(config: Config, folder: Path) -> Iterator[tuple[Terminal, Path]]:
+    """The deck in a terminal, painted; and where its report will be."""
+    report = folder / "late.json"
+    terminal = Terminal([sys.executable, "-m", "benchmarks.deck.real", str(config.db), str(report)])
+    try:
+        terminal.until("Overview")
+        yield terminal, report
+    finally:
+        terminal.close()
+
+
+def _first_paint(config: Config, folder: Path) -> list[Figure]:
+    frames, rows, used = [], [], []
+    for _ in range(STARTS):
+        with deck(config, folder) as (terminal, _report):
+            frames.append(terminal.until("Overview") - terminal.began)
+            rows.append(terminal.until("fetch_orders") - terminal.began)
+            used.append(terminal.cpu())
+    return [
+        Figure("first paint, best of three starts", min(frames) * 1000, "ms", 800),
+        Figure("first paint, median", median(frames) * 1000, "ms"),
+        Figure("first tasks on the screen, median", median(rows) * 1000, "ms"),
+        Figure("CPU until then, median", median(used) * 1000, "ms"),
+    ]
+
+
+def _idle(terminal: Terminal, keys: int) -> list[Figure]:
+    _open_tasks(terminal)
+    found = spread("key to paint in 100,000 tasks, idle", typed(terminal, keys), 60)
+    at = terminal.press("G")
+    found.append(
+        Figure("go to the end of the list", (terminal.until(r">[^\r\n]{0,6}1 ", at) - at) * 1000, "ms", 100)
+    )
+    wait(2)
+    began, cpu = perf_counter(), terminal.cpu()
+    wait(5)
+    seconds = perf_counter() - began
+    return [
+        *found,
+        Figure("idle, CPU", (terminal.cpu() - cpu) / seconds * 100, "%", 1),
+        Figure("idle, sent", terminal.bytes_since(began) / seconds / 1000, "kB/s", 0.2),
+        Figure("memory", terminal.resident(), "MB", 80),
+    ]
+
+
+def _loaded(config: Config, terminal: Terminal, report: Path, keys: int) -> list[Figure]:
+    """The list of tasks while the rows in sight change."""
+    load = Load(config, 200, 200)
+    try:
+        _open_tasks(terminal)
+        wait(1)
+        began, cpu = perf_counter(), terminal.cpu()
+        wait(5)
+        seconds = perf_counter() - began
+        busy, sent = (terminal.cpu() - cpu) / seconds, terminal.bytes_since(began) / seconds
+        times = typed(terminal, keys)
+    finally:
+        load.close()
+    what = "200 changes + 200 lines/s"
+    return [
+        *spread(f"key to paint in 100,000 tasks, {what}", times, 80),
+        Figure(f"CPU, {what}", busy * 100, "%", 30),
+        Figure(f"sent, {what}", sent / 1000, "kB/s", 100),
+        *_late(terminal, report, what),
+    ]
+
+
+def _log(config: Config, terminal: Terminal, report: Path, keys: int) -> list[Figure]:
+    """The log of the newest task while it grows."""
+    load = Load(config, 200, 200)
+    try:
+        _open_tasks(terminal)
+        at = terminal.press("l")
+        opened = terminal.until(r"page=\d+ row=", at) - at
+        wait(1)
+        began, cpu = perf_counter(), terminal.cpu()
+        wait(5)
+        seconds = perf_counter() - began
+        busy, sent = (terminal.cpu() - cpu) / seconds, terminal.bytes_since(began) / seconds
+    finally:
+        load.close()
+    terminal.press("q")
+    what = "a log of 200 lines/s"
+    return [
+        Figure("open a log at its end", opened * 1000, "ms", 150),
+        Figure(f"CPU, {what}", busy * 100, "%", 30),
+        Figure(f"sent, {what}", sent / 1000, "kB/s", 100),
+        *_late(terminal, report, what),
+    ]
+
+
+def _late(terminal: Terminal, report: Path, what: str) -> list[Figure]:
+    terminal.leave("q")
+    ticks = [value * 1000 for value in json.loads(report.read_text())[150:]]
+    return [
+        Figure(f"loop late p99, {what}", quantiles(ticks, n=100)[-1], "ms", 30),
+        Figure(f"loop late at most, {what}", max(ticks), "ms", 120),
+    ]
+
+
+def _whole(config: Config) -> list[Figure]:
+    """`taskdeck` itself: launcher, supervisor, and the engine in the deck's loop."""
+    base = [str(TASKDECK), "--db", str(config.db)]
+    terminal = Terminal(base)
+    try:
+        painted = terminal.until("Overview") - terminal.began
+        terminal.until("fetch_orders")
+    finally:
+        subprocess.run([*base, "stop"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        terminal.close()
+    return [Figure("`taskdeck` with its engine: first paint", painted * 1000, "ms", 800)]
+
+
+def _open_tasks(terminal: Terminal) -> None:
+    terminal.until("fetch_orders")
+    at = terminal.press("2")
+    terminal.until(rf">[^\r\n]{{0,6}}{TASKS} ", at)
+    wait(0.5)
+
+
+def typed(terminal: Terminal, keys: int) -> list[float]:
+    """From each press of j to the row with the cursor (seconds), from the newest task on."""
+    found: list[float] = []
+    for row in range(1, keys + 1):
+        at = terminal.press("j")
+        found.append(terminal.until(rf">[^\r\n]{{0,6}}{TASKS - row} ", at) - at)
+        wait(0.05 + 0.013 * (row % 7))
+    return found
