@@ -76,6 +76,11 @@ def _dispatch(line: CommandLine) -> int:
         options = adding.quick(line.words[1:])
         if options is not None:
             return adding.add(line, options)
+    if not line.words and not line.json:
+        from . import opening
+
+        if opening.can_draw():
+            return opening.open_deck(line)
     from . import grammar
 
     return grammar.invoke(line)

@@ -43,7 +43,7 @@ VERBS = {
 }
 """Each verb with the module and the function (or group of functions) behind it, in the order of the help."""
 
-ABOUT = """Usage: taskdeck VERB ...                     of each verb: taskdeck VERB --help
+ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VERB --help
 
   add             Add a command (add -- COMMAND), a task of a type, or a file
   run, stop       Run the engine; drain and end it
@@ -144,7 +144,7 @@ def _alone(
         output.line(f"taskdeck {__version__}")
         raise typer.Exit
     if ctx.invoked_subcommand is None:
-        from .verbs.deck import alone
+        from .verbs.status import alone
 
         return alone(ctx)
     return None

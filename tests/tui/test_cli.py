@@ -28,7 +28,7 @@ def test_alone_it_prints_the_status_and_a_hint(taskdeck: Calls) -> None:
     ended = taskdeck()
     assert "not running" in ended.out
     assert "taskdeck add -- COMMAND" in ended.out
-    assert "deck comes next" in taskdeck.on_terminal().out
+    assert "not running" in taskdeck.on_terminal(TERM="dumb").out
 
 
 @fault("TF257")

@@ -1,4 +1,4 @@
-"""`status`, and `taskdeck` alone where there is no deck to draw: who runs, what waits, what is held. Changes nothing."""
+"""`status`, and `taskdeck` alone where no deck can be drawn: who runs, what waits, what is held. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ HINTS = (
     "Add work with `taskdeck add -- COMMAND`, run it with `taskdeck run`.",
     "All verbs: taskdeck --help",
 )
-DECK = "The full-screen deck comes next; until then every verb works here."
 
 
 def status(ctx: typer.Context) -> int:
@@ -35,7 +34,7 @@ def alone(ctx: typer.Context) -> int:
     _show(line)
     if not line.json:
         output.line()
-        for text in [*([DECK] if output.on_terminal() else []), *HINTS]:
+        for text in HINTS:
             output.line(text)
     return 0
 
