@@ -62,7 +62,7 @@ def test_what_has_finished_can_be_neither_cancelled_nor_paused(
     task = scratch.running()
     finish(scratch, task, state, reason)
     for verb in ("cancel", "pause", "resume"):
-        with pytest.raises(Refused, match="has succeeded and|has failed and|is dead and"):
+        with pytest.raises(Refused, match=r"has succeeded and|has failed and|is dead and"):
             act(scratch, verb, task["id"])
     assert scratch.state(task["id"]) is state
 
