@@ -15,6 +15,7 @@ from taskdeck.engine.config import Config
 from tests.journeys.decks import TASKDECK
 
 from .database import Load, build
+from .empty import FIRST_PAINT, first_paint
 from .figures import Figure, spread
 from .terminal import Terminal, wait
 
@@ -28,18 +29,19 @@ def measure(folder: Path, keys: int) -> list[Figure]:
     found = _first_paint(config, folder)
     with deck(config, folder) as (terminal, _):
         found += _idle(terminal, keys)
-    with deck(config, folder) as (terminal, report):
+    with deck(config, folder, watched=True) as (terminal, report):
         found += _loaded(config, terminal, report, keys)
-    with deck(config, folder) as (terminal, report):
+    with deck(config, folder, watched=True) as (terminal, report):
         found += _log(config, terminal, report, keys)
     return [*found, *_whole(config)]
 
 
 @contextmanager
-def deck(config: Config, folder: Path) -> Iterator[tuple[Terminal, Path]]:
+def deck(config: Config, folder: Path, *, watched: bool = False) -> Iterator[tuple[Terminal, Path]]:
     """The deck in a terminal, painted; and where its report will be."""
     report = folder / "late.json"
-    terminal = Terminal([sys.executable, "-m", "benchmarks.deck.real", str(config.db), str(report)])
+    command = [sys.executable, "-m", "benchmarks.deck.real", str(config.db)]
+    terminal = Terminal([*command, str(report)] if watched else command)
     try:
         terminal.until("Overview")
         yield terminal, report
@@ -48,8 +50,9 @@ def deck(config: Config, folder: Path) -> Iterator[tuple[Terminal, Path]]:
 
 
 def _first_paint(config: Config, folder: Path) -> list[Figure]:
-    frames, rows, used = [], [], []
+    frames, rows, used, empty = [], [], [], []
     for _ in range(STARTS):
+        empty.append(first_paint())
         with deck(config, folder) as (terminal, _report):
             frames.append(terminal.until("Overview") - terminal.began)
             rows.append(terminal.until("fetch_orders") - terminal.began)
@@ -57,6 +60,9 @@ def _first_paint(config: Config, folder: Path) -> list[Figure]:
     return [
         Figure("first paint, best of three starts", min(frames) * 1000, "ms", 800),
         Figure("first paint, median", median(frames) * 1000, "ms"),
+        Figure(
+            "first paint against that of an empty app", min(frames) / min(empty), "times", 0.8 / FIRST_PAINT
+        ),
         Figure("first tasks on the screen, median", median(rows) * 1000, "ms"),
         Figure("CPU until then, median", median(used) * 1000, "ms"),
     ]
