@@ -17,8 +17,9 @@ from textual.driver import Driver
 from textual.message import Message
 
 from taskdeck.engine.config import Config
+from taskdeck.engine.errors import TaskdeckError
 
-from . import keys, reads, tables
+from . import keys, reads
 from .acting import Acting
 from .bridge import Bridge, Question, Trouble
 from .commands import Commands
@@ -32,6 +33,7 @@ from .screens.page import NOTHING, Page, Target
 from .screens.tasks import INBOX, TasksPage
 from .screens.why import Why
 from .states import Glyphs, wants_ascii
+from .stories import story
 from .widgets.header import Header, Tabs, inbox
 from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
@@ -226,7 +228,7 @@ class DeckApp(App[None], inherit_bindings=False):
             else:
                 self.say(f"nobody holds {name}")
         elif kind == "event" and item is not None:
-            await self._open_subject(item)
+            await self._open_subject(item.last)
 
     async def _open_subject(self, event: Any) -> None:
         if event.task_id:
@@ -234,7 +236,7 @@ class DeckApp(App[None], inherit_bindings=False):
         elif event.route_id:
             await self.open_item("route", event.route_id)
         else:
-            self.say(tables.story(event, self.glyphs))
+            self.say(story(event, self.glyphs))
 
     def _one(self, kind: str = "task") -> Any:
         """The one item under the cursor, if it is of this kind."""
@@ -311,7 +313,10 @@ class DeckApp(App[None], inherit_bindings=False):
         self._prompt.open(":", "", self._commands.run, self._commands)
 
     async def _filter(self, text: str) -> str:
-        self.page.set_filter(text)
+        try:
+            self.page.set_filter(text)
+        except TaskdeckError as error:
+            return str(error)
         return ""
 
     async def action_act(self, verb: str) -> None:

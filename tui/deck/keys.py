@@ -99,5 +99,5 @@ TEXT: list[BindingType] = [
 
 SECTIONS: list[BindingType] = [
     _key("left_square_bracket", "section(-1)", "previous", "section.previous", "the section before"),
-    _key("right_square_bracket", "section(1)", "next", "section.next", "the next section", hint=True),
+    _key("right_square_bracket", "section(1)", "next", "section.next", "the next section"),
 ]

@@ -11,6 +11,7 @@ from taskdeck.engine import views
 from taskdeck.engine.views import View
 
 from ..masking import Masked
+from .stories import EventRow, folded
 from .widgets.log_lines import LineFeed
 
 EVENTS_KEPT = 500
@@ -76,14 +77,14 @@ class EventStream:
     def __init__(self, wanted: views.EventFilter | None = None, keep: int = EVENTS_KEPT) -> None:
         self._wanted = wanted or views.EventFilter()
         self._keep = keep
-        self._events: list[views.EventView] = []
+        self._rows: list[EventRow] = []
 
-    def __call__(self, view: View) -> list[views.EventView]:
-        """The newest events, oldest first."""
-        after = self._events[-1].event_id if self._events else 0
+    def __call__(self, view: View) -> list[EventRow]:
+        """The newest events, oldest first, repeated ones folded."""
+        after = self._rows[-1].last.event_id if self._rows else 0
         if new := view.events(self._wanted, after=after, limit=self._keep):
-            self._events = [*self._events, *new][-self._keep :]
-        return self._events
+            self._rows = folded(new, self._rows)[-self._keep :]
+        return self._rows
 
 
 class NewestFirst(Sequence[int]):

@@ -11,17 +11,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
-
 from taskdeck.engine import views
 
 from .. import format as look
 from ..verbs import task_page
 from .states import Glyphs
-from .widgets.virtual_list import Cell, Column
+from .stories import NARROW, WIDE, Cells, event_cells, event_columns
+from .widgets.virtual_list import Column
 
-Cells = dict[str, Cell]
-NARROW, WIDE = 70, 110
 BAR = 8
 """Cells of a progress bar."""
 
@@ -105,7 +102,7 @@ def note(task: views.TaskView) -> str:
     """What is most worth knowing: why it waits, how far it is, what went wrong, else what it does."""
     if task.state == "RUNNING" and task.progress and not task.waits:
         return task_page.progress(task.progress) or task.summary
-    if task.waits:
+    if task.waits and not task.waits[0].startswith("is due at"):  # that stands under NEXT
         return task_page.local_times(task.waits[0])
     if task.error and task.state != "SUCCESS":
         return task_page.error(task.error)
@@ -244,69 +241,16 @@ def stage_marks(found: views.RouteView, glyphs: Glyphs) -> list[str]:
 def _route_now(found: views.RouteView, now: datetime) -> str:
     parts = [f"#{task}" for task in found.tasks[:3]]
     if found.cooldown_until:
-        parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
-    if found.last_error and (not found.cooldown_reason or found.last_error not in found.cooldown_reason):
-        parts.append(found.last_error)
-    return " ".join(parts)
+        left = until(found.cooldown_until, now)
+        parts.append("check due" if left == "due" else left)
+    if trouble := found.last_error or found.cooldown_reason:
+        parts.append(trouble)
+    return ", ".join(parts)
 
 
 def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
     """Routes by their score; those without one are last."""
     return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
-
-
-# ---- events ------------------------------------------------------------------------------------------------------------
-
-
-def event_columns(width: int) -> list[Column]:
-    """When, about what, and the story."""
-    head = [Column("at", "AT", 8), Column("glyph", "", 1)]
-    if width < NARROW:
-        return [*head, Column("about", "ABOUT", 8), Column("story", "EVENT", 20, flex=True)]
-    tail = [Column("by", "BY", 12)] if width >= WIDE else []
-    return [*head, Column("about", "ABOUT", 13), Column("story", "EVENT", 30, flex=True), *tail]
-
-
-LEVELS = {"debug": (" ", "dim"), "info": (" ", ""), "warning": ("!", "warn"), "error": ("✗", "bad")}
-
-
-def event_cells(event: views.EventView, now: datetime, glyphs: Glyphs) -> Cells:
-    """An event in a line."""
-    sign, shape = LEVELS.get(event.level, (" ", ""))
-    moment = views.parse_utc(event.created_at).astimezone()
-    about = f"#{event.task_id}" if event.task_id else event.resource_id or event.route_id or ""
-    same_day = moment.date() == now.astimezone().date()
-    return {
-        "at": (f"{moment:%H:%M:%S}" if same_day else f"{moment:%m-%d %Hh}", "dim"),
-        "glyph": (glyphs.plain(sign), shape),
-        "about": (about or (f"worker {event.worker_id}" if event.worker_id else ""), "strong"),
-        "story": (story(event, glyphs), shape),
-        "by": (event.actor, "dim"),
-    }
-
-
-def story(event: views.EventView, glyphs: Glyphs) -> str:
-    """What happened, the telling words first."""
-    payload = _payload(event)
-    if event.event_type == "TASK_STATE" and payload:
-        _, before, _ = glyphs.task(str(payload.get("from")))
-        glyph, after, _ = glyphs.task(str(payload.get("to")))
-        first = f"{glyph} {after}" if before == "?" else f"{before} {glyphs.plain('›')} {glyph} {after}"
-    elif event.event_type == "CHECKPOINT_SAVED" and payload:
-        first = f"checkpoint {payload.get('seq')}"
-    else:
-        first = event.event_type.lower().replace("_", " ")
-    reason = (event.reason or "").replace("_", " ")
-    said = [part for part in (reason, event.message) if part and part.lower() not in first]
-    return " ".join([first, *dict.fromkeys(said)])
-
-
-def _payload(event: views.EventView) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(event.payload_json or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 TASKS = Plan(
@@ -323,4 +267,4 @@ RESOURCES = Plan(
 ROUTES = Plan(
     "route", lambda each: each.id, route_columns, route_cells, "none; declare [[routes]] in config.toml"
 )
-EVENTS = Plan("event", lambda event: event.event_id, event_columns, event_cells, "nothing has happened yet")
+EVENTS = Plan("event", lambda row: row.event.event_id, event_columns, event_cells, "nothing has happened yet")

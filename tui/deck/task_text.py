@@ -14,6 +14,7 @@ from ..verbs import task_page
 from . import tables
 from .reads import Detail
 from .states import Glyphs
+from .stories import story
 
 SECTIONS = ("Summary", "Attempts", "Checkpoint", "Payload", "Events")
 
@@ -145,7 +146,7 @@ def _events(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
     lines = []
     for event in reversed(found.events):
         moment = views.parse_utc(event.created_at).astimezone()
-        lines.append(look.cut(f"{moment:%H:%M:%S} {look.tidy(tables.story(event, glyphs))}", width))
+        lines.append(look.cut(f"{moment:%H:%M:%S} {look.tidy(story(event, glyphs))}", width))
     return lines
 
 

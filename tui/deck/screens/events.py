@@ -50,7 +50,9 @@ class EventsPage(Page):
         self._table.fill(value)
         shown = f"/ {self._text}   " if self._text else ""
         at_end = self._table.position == len(value)
-        self._pane.entitle(f"{shown}{len(value):,} shown   {'follow ON' if at_end else 'follow off (G: on)'}")
+        self._pane.entitle(
+            f"{shown}{sum(row.times for row in value):,} shown   {'follow ON' if at_end else 'follow off (G: on)'}"
+        )
 
     def filter(self) -> str:
         return self._text

@@ -55,7 +55,8 @@ class Page(Container):
 
     def target(self) -> Target:
         """What an act is about: what is marked in the pane with the focus, else what is under its cursor."""
-        table = self.deck.focused
+        focused = self.deck.focused
+        table = focused if isinstance(focused, Table) else self.last_focus
         if not isinstance(table, Table) or not table.chosen:
             return NOTHING
         states = {

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from taskdeck.engine import views
 
-from .. import reads, tables
+from .. import keys, reads, tables
 from ..bridge import Question, Trouble
 from ..states import Glyphs
 from ..widgets.panes import Pane, TaskTable, moment
@@ -32,6 +32,7 @@ class TasksPage(Page):
     """All tasks, or those of a filter, newest first."""
 
     title = "Tasks"
+    BINDINGS = keys.SECTIONS
 
     def __init__(self, glyphs: Glyphs, name: str, base: views.Filter | None = None) -> None:
         super().__init__(id=name, classes="tasks-page")
@@ -44,6 +45,7 @@ class TasksPage(Page):
         self._detail = DetailView(glyphs, id=f"{name}-detail")
         self._window: tuple[Any, ...] = ()
         self._beside: int | None = None
+        self._another = True
         self._moved = 0.0
         if base:
             self._inbox_words()
@@ -72,7 +74,8 @@ class TasksPage(Page):
 
     def take(self, name: str, value: Any) -> None:
         if name == "ids":
-            self._table.place(value)
+            self._table.place(value, at_once=self._another)
+            self._another = False
             self._look_around()
             self._entitle()
         elif name == "rows":
@@ -143,9 +146,13 @@ class TasksPage(Page):
 
     def set_filter(self, text: str) -> None:
         wanted = _both(self._base, views.parse(text))
-        self._text, self._wanted = text, wanted
+        self._text, self._wanted, self._another = text, wanted, True
         self._ids = reads.TaskIds(wanted)
         self.deck.ask()
+
+    def tick(self) -> None:
+        super().tick()
+        self._entitle()
 
     def section(self, step: int) -> None:
         self._detail.section(step)

@@ -74,8 +74,10 @@ class Table(VirtualList):
                 self.items.pop(each, None)
         self.redraw([*items, *asked])
 
-    def place(self, ids: Sequence[Id]) -> None:
+    def place(self, ids: Sequence[Id], *, at_once: bool = False) -> None:
         """Show these ids in this order; where a key was just pressed and rows would move, a moment later."""
+        if at_once:
+            self._touched = moment() - CALM
         self.empty = self.plan.empty
         if self._ids and moment() - self._touched < CALM and list(self._ids[:200]) != list(ids[:200]):
             self._held_back = ids

@@ -1,0 +1,75 @@
+"""A deck on a database that a test has filled, and what is on its screen as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from taskdeck.engine.config import Config, load
+from taskdeck.tui.deck.app import DeckApp
+from tests.tui.deck.stages import until
+
+
+def settings(path: Path) -> Config:
+    """The defaults on this database."""
+    return load(db=path, environ={}, cwd=path.parent)
+
+
+@asynccontextmanager
+async def deck(path: Path, size: tuple[int, int] = (80, 24), **how: Any) -> AsyncIterator[Open]:
+    """The deck, open on this database, its first page read."""
+    app = DeckApp(settings(path), **how)
+    async with app.run_test(size=size) as pilot:
+        opened = Open(app, pilot)
+        await opened.reads("RUN")
+        yield opened
+
+
+class Open:
+    """A deck that a test types at."""
+
+    def __init__(self, app: DeckApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen, without blanks at the ends of lines."""
+        width, height = self.app.size
+        rows = [[" "] * width for _ in range(height)]
+        strips = self.app.screen._compositor.render_strips(
+            self.app.size
+        )  # what is drawn, not what widgets think
+        for y, strip in enumerate(strips[:height]):
+            rows[y] = [strip.text]
+        return ["".join(row).rstrip() for row in rows]
+
+    @property
+    def text(self) -> str:
+        """The whole screen."""
+        return "\n".join(self.lines)
+
+    async def press(self, *keys: str) -> None:
+        """These keys, one after the other."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def type(self, text: str) -> None:
+        """A text, then Enter."""
+        names = {" ": "space", ":": "colon", "-": "minus", "_": "underscore"}
+        await self.press(*(names.get(c, c) for c in text), "enter")
+
+    async def reads(self, text: str) -> None:
+        """Wait until the screen holds this."""
+        try:
+            await until(self.pilot, lambda: text in self.text)
+        except AssertionError:
+            raise AssertionError(f"{text!r} never came; the screen:\n{self.text}") from None
+
+    async def becomes(self, is_so: Any) -> None:
+        """Wait until something is so."""
+        await until(self.pilot, is_so)

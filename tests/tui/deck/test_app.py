@@ -1,0 +1,306 @@
+"""The deck as a person uses it: views, keys, filters, commands, acts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults import fault
+from tests.inventoried import Inventory
+from tests.seeded import Seed
+from tests.tui.deck.decks import deck
+from tests.tui.deck.hostile import HOSTILE, UNWANTED
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> Iterator[Seed]:
+    made = Seed(tmp_path / "deck.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def filled(seed: Seed) -> Seed:
+    """Tasks in most states, resources and routes."""
+    inventory = Inventory(seed)
+    inventory.resources({"id": "gpu-1", "pool": "gpu"}, {"id": "gpu-2", "pool": "gpu"})
+    inventory.route(id="eu", url="http://127.0.0.1:9")
+    running = seed.running(seed.worker(), progress_done=3, progress_total=10, progress_note="page 3")
+    inventory.take(running, pools={"gpu": 1})
+    seed.task(state="FAILED", reason="exit", error='{"kind": "exit", "message": "no such option"}')
+    seed.task(state="NEEDS_REVIEW", reason="max_retry")
+    seed.task(payload={"argv": ["echo", "waits"]})
+    return seed
+
+
+async def test_the_overview_shows_resources_routes_the_queue_and_events(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.reads("gpu-1")
+        for text in ("Resources", "Routes", "Queue", "Events", "eu", "30%", "WAIT"):
+            await opened.reads(text)
+        assert "NO ENGINE" in opened.lines[0]
+
+
+async def test_number_keys_open_the_views_and_minus_goes_back(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        for key, title in (
+            ("2", "Tasks"),
+            ("3", "Inbox"),
+            ("4", "Resources"),
+            ("5", "Routes"),
+            ("7", "Events"),
+        ):
+            await opened.press(key)
+            await opened.reads(f"[{key} {title}")
+        await opened.press("minus")
+        await opened.reads("[5 Routes]")
+
+
+async def test_a_filter_narrows_the_list_and_escape_widens_it_again(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 4")
+        await opened.press("slash")
+        await opened.type("state:failed")
+        await opened.reads("1 of 1")
+        await opened.reads("FAIL  shell")
+        await opened.press("escape")
+        await opened.reads("3 of 4")
+
+
+async def test_a_filter_that_cannot_be_read_says_so_and_keeps_what_was_shown(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 4")
+        await opened.press("slash")
+        await opened.type("state:nosuch")
+        await opened.reads("is no state")
+        await opened.reads("1 of 4")
+
+
+async def test_the_inbox_holds_what_a_person_must_settle(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.reads("Inbox:1!")
+        await opened.press("3")
+        await opened.reads("REVW")
+        await opened.reads("1 of 1")
+
+
+async def test_a_task_is_paused_and_goes_on_by_key(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("p")
+        await opened.reads("PAUSE")
+        await opened.press("p")
+        await opened.reads("WAIT  shell")
+
+
+async def test_a_cancel_waits_for_second_thoughts_and_is_taken_back(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("c")
+        await opened.reads("u takes it back")
+        await opened.press("u")
+        await opened.reads("taken back")
+        await opened.app.acting.finish()
+        await opened.reads("WAIT  shell")
+
+
+async def test_whoever_leaves_at_once_still_gets_the_cancel(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("c", "q")
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("CANC")
+
+
+async def test_marks_choose_what_an_act_is_for_and_refusals_keep_theirs(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("a")
+        await opened.reads("4 marked")
+        await opened.press("colon")
+        await opened.type("discard")
+        await opened.reads("refused")
+        await opened.reads("3 marked")
+        await opened.reads("DEAD")
+
+
+async def test_enter_opens_a_task_and_its_sections(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("enter")
+        await opened.reads("[Summary]")
+        await opened.reads("why")
+        await opened.reads("echo waits")
+        await opened.press("right_square_bracket")
+        await opened.reads("[Attempts]")
+        await opened.press("escape")
+        await opened.reads("1 of 4")
+
+
+async def test_w_says_why_a_task_waits(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("w")
+        await opened.reads("Why #4")
+        await opened.reads("engine")
+        await opened.press("escape")
+
+
+async def test_the_log_of_an_attempt_is_followed(filled: Seed, tmp_path: Path) -> None:
+    task = filled.running(filled.worker(), log_path="one.log")
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "one.log"
+    log.write_text("first line\n")
+    async with deck(filled.path) as opened:
+        await opened.press("colon")
+        await opened.type(f"log {task}")
+        await opened.reads("first line")
+        with log.open("a") as file:
+            file.write("second \x1b[2J[/bold] line\n")
+        await opened.reads("second [/bold] line")
+        await opened.press("q")
+        await opened.reads("[1 Overview]")
+
+
+async def test_commands_open_tasks_and_say_what_they_do_not_know(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("colon")
+        await opened.type("task 2")
+        await opened.reads("#2 shell")
+        await opened.press("colon")
+        await opened.type("task 99")
+        await opened.reads("there is no task #99")
+        await opened.press("escape", "colon")
+        await opened.type("stpo")
+        await opened.reads("is no command")
+
+
+async def test_the_help_is_made_of_the_keys_as_they_are_bound_now(filled: Seed) -> None:
+    async with deck(filled.path, (80, 60)) as opened:
+        opened.app.update_keymap({"task.pause": "x"})
+        await opened.press("2", "question_mark")
+        await opened.reads("pause, or let go on")
+        line = next(line for line in opened.lines if "pause, or let go on" in line)
+        assert " x " in line
+        for what in ("why does it not run?", "filter this list", "the view Routes", "leave the deck at once"):
+            await opened.reads(what)
+
+
+async def test_a_read_only_deck_refuses_acts(filled: Seed) -> None:
+    async with deck(filled.path, read_only=True) as opened:
+        await opened.reads("[RO]")
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("p")
+        await opened.reads("only reads")
+
+
+async def test_a_resource_is_taken_out_of_service_and_put_back(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("4")
+        await opened.reads("gpu-2")
+        await opened.press("j", "p")
+        await opened.reads("⊘ gpu-2")
+        await opened.press("p")
+        await opened.reads("◦ gpu-2")
+
+
+async def test_a_database_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    from taskdeck.tui.deck.app import DeckApp
+    from tests.tui.deck.decks import Open, settings
+
+    app = DeckApp(settings(tmp_path / "later.db"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        opened = Open(app, pilot)
+        await opened.reads("there is no database")
+        made = Seed(tmp_path / "later.db")
+        made.task()
+        await opened.reads("WAIT 1")
+        made.close()
+
+
+@fault("TF276")
+async def test_an_empty_database_shows_empty_panes(seed: Seed) -> None:
+    async with deck(seed.path) as opened:
+        await opened.reads("nothing runs and nothing waits")
+        for key in "234567":
+            await opened.press(key)
+        await opened.press("2", "p", "c", "r", "w", "l", "e", "enter", "space")
+        await opened.reads("0 of 0")
+
+
+@fault("TF166")
+async def test_a_task_that_is_gone_is_said_to_be_gone(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("enter")
+        await opened.reads("[Summary]")
+        opened.app.page._task_id = 99  # nothing of taskdeck removes a task: as if it had
+        opened.app.ask()
+        await opened.reads("there is no task #99")
+        await opened.press("q")
+        await opened.reads("1 of 4")
+
+
+@fault("TF167")
+async def test_any_size_is_survived_on_every_page(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        for key in ("1", "2", "5", "7"):
+            await opened.press(key)
+            for size in ((200, 50), (20, 5), (1, 1), (160, 48), (60, 20), (80, 24)):
+                await opened.pilot.resize_terminal(*size)
+            await opened.reads("Overview")
+        await opened.pilot.resize_terminal(30, 8)
+        await opened.reads("too small")
+
+
+@fault("TF152", "TF153", "TF157", "TF162")
+async def test_hostile_texts_reach_no_pane(seed: Seed) -> None:
+    for text in HOSTILE:
+        harmless = text.encode("utf-8", "replace").decode()
+        seed.task(type=harmless[:200] or "x", payload={"argv": ["echo", harmless]}, tags=[harmless[:50]])
+    ids = range(1, len(HOSTILE) + 1)
+    async with deck(seed.path, (160, 48)) as opened:
+        await opened.press("2")
+        await opened.reads(f"of {len(HOSTILE)}")
+        for _ in ids:
+            await opened.press("j")
+            assert not UNWANTED.search(opened.text.replace("\n", ""))
+        await opened.press("enter")
+        for _ in range(5):
+            await opened.press("right_square_bracket")
+            assert not UNWANTED.search(opened.text.replace("\n", ""))
+        await opened.press("w")
+        await opened.pilot.pause(0.3)
+        assert not UNWANTED.search(opened.text.replace("\n", ""))
+
+
+async def test_ascii_alone_where_that_is_asked_for(filled: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKDECK_ASCII", "1")
+    async with deck(filled.path) as opened:
+        for key in "123457":
+            await opened.press(key)
+            await opened.pilot.pause(0.3)
+            assert opened.text.isascii()
+
+
+def test_no_two_actions_share_a_key_in_one_place() -> None:
+    from taskdeck.tui.deck import keys
+
+    for place in (keys.TASK, keys.RESOURCE, keys.ROUTE, keys.TEXT, keys.SECTIONS):
+        bound = [key for each in [*keys.ANYWHERE, *place] for key in each.key.split(",")]  # pyright: ignore
+        assert len(bound) == len(set(bound))
+        assert all(each.id for each in place), inspect.getsource(keys)  # pyright: ignore
