@@ -158,7 +158,7 @@ def _whole(config: Config) -> list[Figure]:
 def _open_tasks(terminal: Terminal) -> None:
     terminal.until("fetch_orders")
     at = terminal.press("2")
-    terminal.until(rf">[^\r\n]{{0,6}}{TASKS} ", at)
+    terminal.until(f" 1 of {TASKS:,}", at)
     wait(0.5)
 
 
