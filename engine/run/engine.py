@@ -384,7 +384,7 @@ class Engine:
         if not isinstance(hello, Hello):
             return
         if hello.role == "worker":
-            await self.reception.serve(link, hello)
+            await self.reception.serve(link, hello, rest)
             return
         calls: list[Any] = rest
         while True:

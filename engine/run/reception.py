@@ -83,8 +83,11 @@ class Reception:
         if future is not None and not future.done():
             future.cancel()
 
-    async def serve(self, link: AsyncLink, hello: Hello) -> None:
-        """Serve a worker's connection until it ends. An unknown incarnation is not one of ours: it is cut."""
+    async def serve(self, link: AsyncLink, hello: Hello, rest: list[Any]) -> None:
+        """Serve a worker's connection until it ends; `rest` came in one frame with its hello.
+
+        An unknown incarnation is not one of ours: it is cut.
+        """
         handle = await self._recognise(link, hello)
         if handle is None:
             return
@@ -93,6 +96,7 @@ class Reception:
         if self._workforce.draining:
             handle.send(Farewell(now=False))
         try:
+            await self._hear(handle, rest)
             while (body := await link.receive()) is not None:
                 await self._hear(handle, from_peer(body))
         except (LinkError, msgspec.DecodeError) as error:

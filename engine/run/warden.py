@@ -225,11 +225,7 @@ class Warden:
         identity.kill(handle.identity, signal.SIGKILL)
 
     async def _judge(self, handle: WorkerHandle, now: float) -> None:
-        if (
-            not handle.ready
-            and handle.link is None
-            and now - handle.started > self.config.engine.start_timeout
-        ):
+        if not handle.types and now - handle.started > self.config.engine.start_timeout:
             log.error("worker %d did not come up within %.0f s", handle.id, self.config.engine.start_timeout)
             self._doom(handle)
             return

@@ -116,10 +116,10 @@ def test_a_handler_pauses_at_a_checkpoint_and_goes_on_from_there(deck: Deck) -> 
 def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
     run = deck.start()
     out = deck.home / "out"
-    walk = deck.add("walk", json.dumps({"file": str(out), "to": 30}))
     sleeper = deck.add("--", "sh", "-c", "trap 'exit 3' TERM; sleep 600 & wait")
-    deck.until(lambda: len(lines(out)) > 3, "it walks")
     deck.until_command(sleeper)
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 100}))
+    deck.until(lambda: len(lines(out)) > 3, "it walks")
     deck.ok("stop")
     assert deck.finish(run) == 0
     assert deck.states() == ["PENDING", "PENDING"]
@@ -132,7 +132,7 @@ def test_a_stop_drains_what_runs_and_keeps_its_checkpoint(deck: Deck) -> None:
 
     deck.ok("cancel", sleeper)
     assert deck.finish(deck.start("--until-idle")) == 0
-    assert [number for number, _, _ in lines(out)] == list(range(1, 31))
+    assert [number for number, _, _ in lines(out)] == list(range(1, 101))
     assert f"resumes at checkpoint {walked}" in deck.events(walk, "TASK_STATE")[-2]["message"]
     task = deck.show(walk)
     assert (task["retry_count"], task["attempt"]) == (0, 2)  # a drained attempt spends no retry
