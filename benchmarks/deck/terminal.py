@@ -73,6 +73,10 @@ class Terminal:
         """What came from then on, without escape sequences."""
         return _SEQUENCES.sub(b"", b"".join(self._chunks[bisect_left(self._times, since) :]))
 
+    def sent(self) -> bytes:
+        """All that came."""
+        return b"".join(self._chunks)
+
     def bytes_since(self, since: float) -> int:
         """How many bytes came from then on."""
         return sum(map(len, self._chunks[bisect_left(self._times, since) :]))
