@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -221,6 +222,95 @@ def test_without_a_terminal_or_on_a_dumb_one_the_status_is_printed(deck: Deck, o
     terminal.until_received(b"taskdeck --help")
     assert b"\x1b" not in terminal.received
     assert not deck.engine_pid
+
+
+BROKEN = """\
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.util import spec_from_file_location
+
+class Broken(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "taskdeck.tui.deck.app":
+            return spec_from_file_location(name, __file__.replace("sitecustomize", "broken"))
+
+sys.meta_path.insert(0, Broken())
+"""
+APP = """\
+import asyncio
+from textual.app import App
+from textual.widgets import Static
+
+class DeckApp(App):
+    def __init__(self, config, **more):
+        super().__init__(**more)
+
+    def compose(self):
+        yield Static("taskdeck: a deck with a fault")
+
+    def on_key(self, event):
+        if event.key == "x":
+            local_value = "in a variable"
+            raise RuntimeError("password=hunter2hunter2")
+        self.exit()
+
+    async def on_unmount(self):
+        {ending}
+"""
+
+
+def break_the_deck(deck: Deck, ending: str = "pass") -> str:
+    """Put a faulty app in the place of the real one; returns the PYTHONPATH that does it."""
+    folder = deck.home / "broken"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(BROKEN)
+    (folder / "broken.py").write_text(APP.format(ending=ending))
+    return str(folder)
+
+
+def test_a_crash_of_the_deck_leaves_the_engine_and_is_put_on_record(deck: Deck, opened: Open) -> None:
+    terminal = opened(PYTHONPATH=break_the_deck(deck))
+    terminal.until_text("a deck with a fault")
+    terminal.press(b"x")
+    assert until_ended(deck, terminal.launcher) == 0
+    terminal.until_usable()
+    deck.until_ready()
+    assert deck.engine_pid
+    alert = deck.until(lambda: deck.events(None, "ALERT_RAISED"), "the crash is put on record")[0]
+    assert alert["reason"] == "deck_crashed"
+    file = Path(alert["message"].partition(": ")[2])
+    assert oct(file.stat().st_mode & 0o777) == "0o600"
+    told = file.read_text()
+    assert "RuntimeError" in told
+    assert "on_key" in told
+    terminal.until_received(b"the deck crashed")
+    for text in (told, alert["message"], terminal.received.decode()):
+        assert "hunter2" not in text
+        assert "in a variable" not in text.replace('local_value = "in a variable"', "")
+    deck.ok("stop")
+
+
+def test_a_screen_that_does_not_end_is_abandoned_and_the_engine_goes_on(deck: Deck, opened: Open) -> None:
+    terminal = opened(PYTHONPATH=break_the_deck(deck, "await asyncio.Event().wait()"))
+    terminal.until_text("a deck with a fault")
+    deck.until_ready()
+    engine = deck.engine_pid
+    terminal.press(b"q")
+    assert until_ended(deck, terminal.launcher) == 0
+    terminal.until_usable()
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    assert deck.engine_pid == engine
+    deck.ok("stop")
+
+
+def test_an_engine_that_cannot_start_is_told_below_the_screen(deck: Deck, opened: Open) -> None:
+    deck.db.parent.mkdir(parents=True)
+    deck.db.write_bytes(b"no database" * 1000)
+    terminal = opened()
+    assert until_ended(deck, terminal.launcher) == 1
+    terminal.until_usable()
+    terminal.until_received(b"it is no SQLite file")
+    deck.db.unlink()
 
 
 def deck_age(deck: Deck, name: str) -> float:

@@ -32,7 +32,8 @@ CLOSE_WITHIN = 0.3
 """Seconds that a close may keep the loop, where the terminal takes nothing."""
 CRASHED = 70
 _X10_MOUSE = re.compile(rb"\x1b\[M[\x00-\xff]{3}")
-_X10_BEGUN = re.compile(rb"\x1b\[M[\x00-\xff]{0,2}\Z")
+_X10_BEGUN = re.compile(rb"\x1b\[(?:M[\x00-\xff]{0,2})?\Z")
+_ESCAPE = b"\x1b"
 
 
 class FrameWriter(threading.Thread):
@@ -327,8 +328,11 @@ def _without_blocking(fd: int) -> tuple[int, bool]:
 
 def _without_x10_mouse(data: bytes, *, more: bool) -> tuple[bytes, bytes]:
     """Take out mouse reports of the old form, whose coordinates are no text. Returns what may become one, and the rest."""
+    whole = len(data) < CHUNK
     data = _X10_MOUSE.sub(b"", data)
     begun = _X10_BEGUN.search(data)
-    if begun is None:
-        return b"", data
-    return (data[begun.start() :], data[: begun.start()]) if more else (b"", data[: begun.start()])
+    if begun is not None and (more or len(begun[0]) > len("\x1b[")):
+        return begun[0] if more else b"", data[: begun.start()]
+    if not whole and data.endswith(_ESCAPE):  # the key itself comes alone; this one was cut from what follows
+        return _ESCAPE, data[:-1]
+    return b"", data
