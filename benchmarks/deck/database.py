@@ -47,6 +47,21 @@ def _multiply(connection: sqlite3.Connection, count: int) -> None:
     connection.commit()
 
 
+def write_long_log(config: Config, task: int) -> str:
+    """A log of ten files of 100 MB, which is one of them under ten names. Returns its last line."""
+    first, last = config.log_directory / f"of-{task}.log", "the very last line"
+    first.parent.mkdir(parents=True, exist_ok=True)
+    line = b"11:41:31 INFO page=55 ok rows=100 elapsed=0.80s exit=jp-4\n"
+    with first.open("wb") as log:
+        for _ in range(100):
+            log.write(line * (1_000_000 // len(line)))
+        size = log.tell()
+    for number in range(1, 10):
+        first.with_name(f"{first.name}.{number * size:015d}").hardlink_to(first)
+    first.with_name(f"{first.name}.{10 * size:015d}").write_text(f"{last}\n")
+    return last
+
+
 class Load:
     """Changes the newest tasks and writes to the log of the newest, so many times a second, until it is closed."""
 

@@ -31,9 +31,9 @@ class Figure:
 
     def line(self) -> str:
         """As a row of the table."""
-        limit = "" if self.limit is None else f"{self.limit:10,.1f} {self.unit:<5}"
+        limit = "" if self.limit is None else f"{self.limit:10,.1f} {self.unit:<6}"
         ratio = "" if self.ratio is None else f"{self.ratio:6.2f}" + ("" if self.is_kept else "  EXCEEDED")
-        return f"{self.what:<58} {self.value:10,.1f} {self.unit:<5} {limit:<16} {ratio}".rstrip()
+        return f"{self.what:<58} {self.value:10,.1f} {self.unit:<6} {limit:<17} {ratio}".rstrip()
 
 
 def p95(values: list[float]) -> float:
@@ -62,7 +62,7 @@ def tell(figures: list[Figure], pace: float, path: Path | None) -> bool:
     print(
         f"Limits in ms are {pace:.2f} times the budgets: by so much an empty Textual app takes longer to paint here and now."
     )
-    print(f"{'':<58} {'measured':>16} {'limit':>16} {'ratio':>7}")
+    print(f"{'':<58} {'measured':>17} {'limit':>17} {'ratio':>7}")
     for figure in figures:
         print(figure.line())
     if path:

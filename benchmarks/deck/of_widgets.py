@@ -92,7 +92,7 @@ def _page_down(terminal: Terminal) -> list[Figure]:
         wait(0.08)
     terminal.quiet()
     return [
-        Figure("a page down, CPU", (terminal.cpu() - cpu) / times * 1000, "ms", 40),
+        Figure("a page down, CPU", (terminal.cpu() - cpu) / times * 1000, "CPU ms", 40),
         Figure("a page down, bytes", terminal.bytes_since(began) / times, "B", 20_000),
     ]
 
@@ -103,7 +103,7 @@ def _one_row(terminal: Terminal) -> list[Figure]:
     wait(8)
     seconds = perf_counter() - began
     return [
-        Figure("one row changed, CPU", (terminal.cpu() - cpu) / seconds / 20 * 1000, "ms", 5),
+        Figure("one row changed, CPU", (terminal.cpu() - cpu) / seconds / 20 * 1000, "CPU ms", 5),
         Figure("one row changed, bytes", terminal.bytes_since(began) / seconds / 20, "B", 600),
     ]
 
