@@ -79,6 +79,7 @@ class DeckApp(App[None], inherit_bindings=False):
         self.glyphs = Glyphs(self.ascii)
         self.read_only = read_only or os.environ.get("TASKDECK_READ_ONLY", "0") not in ("", "0")
         self.heading: reads.Heading | None = None
+        self._headings = reads.Headings()
         self._suspend = suspend
         self._header = Header(self.glyphs, read_only=self.read_only)
         self._tabs = Tabs(keys.VIEWS)
@@ -164,7 +165,7 @@ class DeckApp(App[None], inherit_bindings=False):
     def ask(self) -> None:
         """Tell the bridge anew what the page wants to have read."""
         own = {f"{self.page.id}/{name}": question for name, question in self.page.questions().items()}
-        self.bridge.show({"heading": Question(reads.heading, every=5), **own})
+        self.bridge.show({"heading": Question(self._headings, every=5), **own})
 
     def on_deck_app_fresh(self) -> None:
         for name, value in self.bridge.take().items():

@@ -26,13 +26,21 @@ class Heading(NamedTuple):
     engine: views.EngineView
     counts: views.Counts
     holds: list[views.HoldView]
-    workers: int
     at: str
 
 
-def heading(view: View) -> Heading:
-    """The engine and the counts."""
-    return Heading(view.engine(), view.counts(), view.holds(), len(view.workers()), view.now)
+class Headings:
+    """The engine and the counts; counted only where something has changed. Belongs to the reading thread."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] | None = None
+        self._counted: tuple[views.Counts, list[views.HoldView]] = ({}, [])
+
+    def __call__(self, view: View) -> Heading:
+        """As it is now."""
+        if (version := view.version()) != self._seen:
+            self._seen, self._counted = version, (view.counts(), view.holds())
+        return Heading(view.engine(), *self._counted, view.now)
 
 
 class Queue(NamedTuple):

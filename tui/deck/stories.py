@@ -68,7 +68,8 @@ def event_cells(row: EventRow, now: datetime, glyphs: Glyphs) -> Cells:
     event = row.last
     sign, shape = LEVELS.get(event.level, (" ", ""))
     moment = views.parse_utc(event.created_at).astimezone()
-    about = f"#{event.task_id}" if event.task_id else event.resource_id or event.route_id or ""
+    thing = event.resource_id or event.route_id
+    about = thing or (f"#{event.task_id}" if event.task_id else "")
     same_day = moment.date() == now.astimezone().date()
     times = f" (×{row.times})" if row.times > 1 else ""
     return {
@@ -91,7 +92,8 @@ def story(event: views.EventView, glyphs: Glyphs) -> str:
         first = event.event_type.lower().replace("_", " ")
     reason = (event.reason or "").replace("_", " ")
     said = [part for part in (reason, event.message) if part and part.lower() not in first]
-    return " ".join([first, *dict.fromkeys(said)])
+    for_task = f"#{event.task_id}" if event.task_id and (event.resource_id or event.route_id) else ""
+    return " ".join([first, *dict.fromkeys(said), for_task]).rstrip()
 
 
 def _change(kind: str, before: str, after: str, glyphs: Glyphs) -> str:

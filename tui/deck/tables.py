@@ -98,18 +98,28 @@ def bar(done: float | None) -> str:
     return f"{done:3.0f}% {'#' * full}{'.' * (BAR - full)}"
 
 
+SAID_ELSEWHERE = ("is due at", "no engine runs")
+"""Reasons that the header or the column NEXT tell already."""
+
+
 def note(task: views.TaskView) -> str:
     """What is most worth knowing: why it waits, how far it is, what went wrong, else what it does."""
     if task.state == "RUNNING" and task.progress and not task.waits:
         return task_page.progress(task.progress) or task.summary
-    if task.waits and not task.waits[0].startswith("is due at"):  # that stands under NEXT
-        return task_page.local_times(task.waits[0])
+    if task.state not in ("PAUSED", "NEEDS_REVIEW"):
+        for each in task.waits:
+            if not each.startswith(SAID_ELSEWHERE):
+                return task_page.local_times(each)
     if task.error and task.state != "SUCCESS":
         return task_page.error(task.error)
+    if task.state in ("PAUSED", "NEEDS_REVIEW"):
+        return task.reason.replace("_", " ")
     return task.summary if task.type == "shell" or not task.key else task.key
 
 
 def _next(task: views.TaskView, now: datetime) -> str:
+    if task_page.is_stranded(task):
+        return "-"
     if task.state == "RUNNING":
         return _since(task.started_at, now)
     if task.state in ("PENDING", "RETRYING"):
@@ -120,11 +130,14 @@ def _next(task: views.TaskView, now: datetime) -> str:
 
 
 def until(moment: str | None, now: datetime) -> str:
-    """`in 48s`, or `due`."""
+    """`in 48s`, `2h17m`, or `due`."""
     if not moment:
         return ""
     seconds = (views.parse_utc(moment) - now).total_seconds()
-    return f"in {look.span(seconds + 0.999)}" if seconds > 0 else "due"
+    if seconds <= 0:
+        return "due"
+    text = look.span(seconds + 0.999)
+    return f"in {text}" if len(text) < 5 else text  # a column of seven
 
 
 def age(moment: str | None, now: datetime) -> str:

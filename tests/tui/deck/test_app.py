@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.tui.deck.screens.detail import DetailPage
 from tests.faults import fault
 from tests.inventoried import Inventory
 from tests.seeded import Seed
@@ -248,6 +249,7 @@ async def test_a_task_that_is_gone_is_said_to_be_gone(filled: Seed) -> None:
         await opened.reads("WAIT  shell")
         await opened.press("enter")
         await opened.reads("[Summary]")
+        assert isinstance(opened.app.page, DetailPage)
         opened.app.page._task_id = 99  # nothing of taskdeck removes a task: as if it had
         opened.app.ask()
         await opened.reads("there is no task #99")

@@ -75,4 +75,4 @@ class Overview(Page):
     def _fit(self) -> None:
         """The upper panes take the lines that they need, two fifths of all at most."""
         needed = max(self._rows.values(), default=1) + 2
-        self.query_one("#overview-top").styles.height = max(min(needed, self.size.height * 2 // 5), 4)
+        self.query_one("#overview-top").styles.height = max(min(needed, self.size.height * 9 // 20), 4)

@@ -13,7 +13,7 @@ from ... import format as look
 from ..reads import Heading
 from ..states import STYLES, TASKS, Glyphs
 
-ORDER = ("RUNNING", "PENDING", "RETRYING", "PAUSED", "NEEDS_REVIEW", "LOST", "FAILED", "DEAD", "SUCCESS")
+ORDER = ("RUNNING", "PENDING", "RETRYING", "NEEDS_REVIEW", "LOST", "FAILED", "DEAD", "PAUSED", "SUCCESS")
 ALWAYS = ("RUNNING", "PENDING")
 INBOX = ("NEEDS_REVIEW", "DEAD", "LOST")
 
@@ -27,6 +27,7 @@ class Header(Static):
         self._read_only = read_only
         self._heading: Heading | None = None
         self._trouble = ""
+        self._drawn: Content | None = None
 
     def tell(self, heading: Heading | None, trouble: str = "") -> None:
         """Show these figures; with `trouble` that they are old."""
@@ -49,7 +50,10 @@ class Header(Static):
                 break
             line = longer
         line = line.truncate(room, ellipsis=False)
-        self.update(line + Content(" " * (width - line.cell_length - len(right)) + right), layout=False)
+        line = line + Content(" " * (width - line.cell_length - len(right)) + right)
+        if self._drawn is None or not self._drawn.is_same(line):
+            self._drawn = line
+            self.update(line, layout=False)
 
     def _engine(self) -> list[Content]:
         marks = [Content.styled("[RO]", "bold")] if self._read_only else []
