@@ -82,6 +82,9 @@ def build(
     from .edge import applog
     from .run.engine import Engine, RunOptions
 
+    if config.routes:
+        import aiohttp  # noqa: F401 - 0.3 s that the loop would stand still at the first probe
+
     clock = SystemClock()
     redactor = make_redactor(config)
     applog.configure(config.log_directory / "engine.log", config.logs.level, redactor, aloud=aloud)

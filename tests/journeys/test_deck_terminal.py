@@ -139,6 +139,45 @@ def test_a_killed_engine_is_started_again_and_draws_again(deck: Deck, painted: T
     deck.ok("stop")
 
 
+def test_an_engine_that_is_killed_after_the_deck_was_left_comes_back_without_one(
+    deck: Deck, painted: Terminal
+) -> None:
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+    painted.until_usable()
+    seen = len(painted.received)
+    first = deck.engine_pid
+    supervisor = deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"]
+    kill(first)
+    deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    assert not _on_terminal(deck.engine_pid)
+    assert not _on_terminal(supervisor)
+    assert painted.received[seen:] == b""
+    deck.ok("stop")
+
+
+def test_an_engine_that_comes_back_while_the_screen_is_stopped_leaves_the_shell_alone(
+    deck: Deck, opened: Open
+) -> None:
+    terminal = opened(*SHELL)
+    terminal.press(b"PS1='ready> '; taskdeck\r")
+    terminal.until_received(FULL_SCREEN)
+    deck.until_ready()
+    first, seen = deck.engine_pid, len(terminal.received)
+    terminal.press(b"\x1a")
+    terminal.until_received(b"Stopped", seen)
+    kill(first)
+    deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    assert FULL_SCREEN not in terminal.received[seen:]
+    terminal.press(b"fg\r")
+    terminal.until_received(b"the engine goes on", seen)
+    terminal.press(b"exit\r")
+    assert until_ended(deck, terminal.launcher) == 0
+    deck.ok("stop")
+
+
 def test_when_all_below_is_killed_the_launcher_mends_the_terminal(deck: Deck, painted: Terminal) -> None:
     left = deck.processes().keys() - {painted.launcher.pid}
     supervisor = deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"]
