@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -150,6 +151,31 @@ async def test_rows_that_are_not_there_yet_are_asked_for_once() -> None:
         known[2] = {"id": ("2", ""), "note": ("here", "")}
         app.widget.update_row(2)
         assert grid(app.widget)[2].split() == ["2", "here"]
+
+
+async def test_whatever_is_done_the_cursor_is_on_a_row_in_sight() -> None:
+    choice = random.Random(3)
+    async with staged(listed(), (30, 8)) as (app, _):
+        widget = app.widget
+
+        def change() -> None:
+            first = choice.randrange(1000)
+            widget.set_rows(sorted(choice.sample(range(first, first + 200), choice.randrange(1, 60))))
+
+        acts = [widget.action_up, widget.action_down, widget.action_page_up, widget.action_page_down, change]
+        acts += [widget.action_top, widget.action_bottom, widget.show_first, widget.action_mark]
+        change()
+        for _ in range(500):
+            before = widget.cursor_id
+            act = choice.choice(acts)
+            act()
+            assert widget.ids[widget.position - 1] == widget.cursor_id
+            assert widget.cursor_id in widget.shown_ids
+            assert len(widget.shown_ids) == min(len(widget.ids), 7)
+            if act is change and before in widget.ids:
+                assert widget.cursor_id == before
+            marks = [line for line in grid(widget) if line.startswith((">", "*"))]
+            assert any(str(widget.cursor_id) in line for line in marks)
 
 
 async def test_marks_are_of_items_and_survive_a_filter() -> None:

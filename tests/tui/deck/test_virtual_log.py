@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from taskdeck.tui.deck.widgets.cells import chopped
 from taskdeck.tui.deck.widgets.virtual_log import VirtualLog
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
@@ -93,6 +95,53 @@ async def test_a_search_through_a_million_lines_runs_in_a_thread() -> None:
         await until(pilot, lambda: app.widget.not_found)
         app.widget.search("line 30000")
         await until(pilot, lambda: grid(app.widget)[3] == "line 30000")
+
+
+async def test_a_million_lines_are_narrowed_in_a_thread() -> None:
+    class Some(Million):
+        def __len__(self) -> int:
+            return 50_000
+
+        def __getitem__(self, index: Any) -> Any:
+            return f"{index} {'ERROR' if index % 1_000 == 0 else 'INFO'}"
+
+    async with staged(log(), (30, 2)) as (app, pilot):
+        app.widget.open(Some())
+        app.widget.set_level("error")
+        assert grid(app.widget)[-1] == "49999 INFO"
+        await until(pilot, lambda: grid(app.widget) == ["48000 ERROR", "49000 ERROR"])
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+async def test_whatever_is_done_the_window_is_full_and_its_lines_follow_each_other(wrap: bool) -> None:
+    choice = random.Random(11)
+    async with staged(log(), (12, 7)) as (app, _):
+        widget = app.widget
+        widget.open([])
+        widget.wrap = wrap
+        texts: list[str] = []
+
+        def grow() -> None:
+            lines = ["x" * choice.randrange(40) for _ in range(choice.randrange(5))]
+            texts.extend(lines)
+            widget.append(lines)
+
+        acts = [widget.action_up, widget.action_down, widget.action_page_up, widget.action_page_down]
+        acts += [widget.action_top, widget.action_bottom, grow, grow]
+        for _ in range(400):
+            act = choice.choice(acts)
+            act()
+            widget._catch_up()
+            rows = [row for text in texts for row in (chopped(text, 12) if wrap else [text[:12]])]
+            shown = whole_grid(widget)
+            if not rows:
+                continue
+            seen = [row.ljust(12) for row in rows]
+            assert len(shown) == 7
+            places = [at for at in range(max(len(seen) - 6, 1)) if seen[at : at + 7] == shown[: len(seen)]]
+            assert places, act
+            if widget.following:
+                assert places[-1] == max(len(seen) - 7, 0)
 
 
 async def test_ten_thousand_lines_are_held_and_the_place_is_kept() -> None:

@@ -132,6 +132,10 @@ class Narrowed:
         """The numbers in order."""
         return self._numbers
 
+    def is_of(self, lines: Lines, level: int) -> bool:
+        """Are these its lines, and this its level?"""
+        return self._lines is lines and self._level == level
+
     def update(self) -> None:
         """Take in what has come and let go of what was trimmed."""
         del self._numbers[: bisect_left(self._numbers, self._lines.first)]

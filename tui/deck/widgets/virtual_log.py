@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from textual import events
 from textual.binding import Binding
@@ -15,10 +16,13 @@ from textual.cache import LRUCache
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
+from textual.worker import get_current_worker
 
 from .cells import chopped, shown
 from .log_lines import LEVELS, Indexed, Lines, Narrowed, Ring, level_of
 from .looks import LineWidget
+
+T = TypeVar("T")
 
 PACE = 0.2
 """Seconds between two repaints for new lines, at the least."""
@@ -257,7 +261,28 @@ class VirtualLog(LineWidget, can_focus=True):
             self._timer = self.set_timer(self.pace, self._catch_up)
 
     def _narrow(self) -> None:
-        self._narrowed = Narrowed(self._lines, LEVELS.index(self.level)) if self.level else None
+        """Find the lines of the level; of very many in a thread, while everything is shown."""
+        level = LEVELS.index(self.level)
+        lines, self._narrowed = self._lines, None
+        if level and lines.end - lines.first <= QUICK:
+            self._narrowed = Narrowed(lines, level)
+        elif level:
+            self._aside(lambda: Narrowed(lines, level), self._narrow_to)
+
+    def _narrow_to(self, found: Narrowed) -> None:
+        if found.is_of(self._lines, LEVELS.index(self.level)):
+            self._narrowed = found
+            self._draw_anew()
+
+    def _aside(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
+        """Do something long in a thread, then go on here; what is begun later ends it."""
+
+        def run() -> None:
+            found = work()
+            if not get_current_worker().is_cancelled:
+                self.app.call_from_thread(take, found)
+
+        self.run_worker(run, thread=True, exclusive=True, group=take.__name__, exit_on_error=False)
 
     # --- moving ----------------------------------------------------------------------------------------------
 
@@ -352,11 +377,7 @@ class VirtualLog(LineWidget, can_focus=True):
         if len(numbers) <= QUICK:
             self._go_to(self._first(wanted, way))
             return
-
-        def look() -> None:
-            self.app.call_from_thread(self._go_to, self._first(wanted, way))
-
-        self.run_worker(look, thread=True, exclusive=True, group="search", exit_on_error=False)
+        self._aside(lambda: self._first(wanted, way), self._go_to)
 
     def _first(self, wanted: Callable[[str], bool], way: Iterator[int]) -> int | None:
         return next((number for number in way if wanted(self._lines.line(number))), None)
