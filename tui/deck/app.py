@@ -185,7 +185,10 @@ class DeckApp(App[None], inherit_bindings=False):
         if isinstance(value, Trouble):
             page.refuse(name, value)
             return
-        page.take(name, value)
+        try:
+            page.take(name, value)
+        except Exception as error:  # what can't be drawn takes none of the others with it
+            self.say(f"{name} can't be shown: {type(error).__name__}: {error}", wrong=True)
 
     def _take_heading(self, value: Any) -> None:
         if isinstance(value, Trouble):

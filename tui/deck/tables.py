@@ -98,13 +98,13 @@ def bar(done: float | None) -> str:
     return f"{done:3.0f}% {'#' * full}{'.' * (BAR - full)}"
 
 
-SAID_ELSEWHERE = ("is due at", "no engine runs")
+SAID_ELSEWHERE = ("is due at", "retries at", "no engine runs")
 """Reasons that the header or the column NEXT tell already."""
 
 
 def note(task: views.TaskView) -> str:
     """What is most worth knowing: why it waits, how far it is, what went wrong, else what it does."""
-    if task.state == "RUNNING" and task.progress and not task.waits:
+    if task.state == "RUNNING" and task.progress:
         return task_page.progress(task.progress) or task.summary
     if task.state not in ("PAUSED", "NEEDS_REVIEW"):
         for each in task.waits:

@@ -16,7 +16,7 @@ from ..bridge import Question, Trouble
 from ..states import STYLES, Glyphs
 from ..widgets.cells import shown
 from ..widgets.text import TextPane, lines
-from .page import Page, Target
+from .page import Page, Target, standing
 
 
 class DetailView(Vertical):
@@ -67,7 +67,7 @@ class DetailView(Vertical):
         if self._found is None:
             return Target("", [])
         task = self._found.task
-        return Target("task", [task.id], {task.id: task.state})
+        return Target("task", [task.id], {task.id: standing(task)})
 
     def _draw(self) -> None:
         names = task_text.SECTIONS

@@ -26,6 +26,11 @@ class Target(NamedTuple):
 NOTHING = Target("", [])
 
 
+def standing(item: Any) -> str:
+    """The state that an act goes by: what is asked to pause counts as paused, so that it can be told to go on."""
+    return "PAUSED" if getattr(item, "wanted", None) == "pause" else str(getattr(item, "state", ""))
+
+
 class Page(Container):
     """One page. `name` is that of a view, or says what it is a page of."""
 
@@ -59,9 +64,7 @@ class Page(Container):
         table = focused if isinstance(focused, Table) else self.last_focus
         if not isinstance(table, Table) or not table.chosen:
             return NOTHING
-        states = {
-            each: table.items[each].state for each in table.chosen if hasattr(table.items.get(each), "state")
-        }
+        states = {each: standing(table.items[each]) for each in table.chosen if each in table.items}
         return Target(table.plan.kind, list(table.chosen), states)
 
     def opened(self) -> None:

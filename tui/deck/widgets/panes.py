@@ -189,6 +189,6 @@ class Pane(Vertical):
     def _draw(self) -> None:
         focused = self.content.has_focus
         title = shown(self._title)
-        name = Content.styled(f"[{title}]" if focused else f" {title} ", "bold" if focused else "")
+        name = Content.styled(f"[{title}]" if focused else f" {title} ", "bold")
         more = Content.styled(f" {shown(self._more)}", "dim") if self._more else Content("")
         self._line.update(name + more, layout=False)
