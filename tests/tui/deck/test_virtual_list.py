@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from taskdeck.tui.deck.widgets.columns import Column, widths
 from taskdeck.tui.deck.widgets.looks import joined
-from taskdeck.tui.deck.widgets.virtual_list import Column, VirtualList, find, widths
+from taskdeck.tui.deck.widgets.row_window import find
+from taskdeck.tui.deck.widgets.virtual_list import VirtualList
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
 from tests.tui.deck.stages import grid, staged, until, whole_grid
