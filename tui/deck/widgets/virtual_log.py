@@ -1,7 +1,7 @@
-"""A log that may have any length: draws what is seen, follows the end, wraps, searches, and narrows to a level.
+"""A log that may have any length: follows the end, wraps, searches, and narrows to a level.
 
-Owns the place in the log (the number of the line at the top, and the row of it where lines are wrapped), following, and
-the marks of a search. Lines are given by `log_lines`; where they come from is the business of who opens the log.
+Owns the level, the search with its marks, and the drawing of lines; the place in the log is `log_window`'s. Lines are given
+by `log_lines`; where they come from is the business of who opens the log.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from textual import events
 from textual.binding import Binding
 from textual.cache import LRUCache
 from textual.message import Message
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.worker import get_current_worker
 
 from .cells import chopped, shown
-from .log_lines import LEVELS, Indexed, Lines, Narrowed, Ring, level_of
-from .looks import LineWidget
+from .log_lines import LEVELS, Indexed, Narrowed, Ring, level_of
+from .log_window import PACE, LogWindow
 
 T = TypeVar("T")
 
-PACE = 0.2
-"""Seconds between two repaints for new lines, at the least."""
-WHEEL = 3
 KEPT = 1_024
 """Drawn lines that are kept."""
 QUICK = 20_000
@@ -34,19 +29,12 @@ QUICK = 20_000
 LOOK_OF_LEVEL = ("dim", "", "warn", "bad")
 
 
-class VirtualLog(LineWidget, can_focus=True):
+class VirtualLog(LogWindow, can_focus=True):
     """Lines of text, the newest in sight while `following`."""
 
     BINDINGS = [
-        Binding("j,down", "down", "a line down", id="log.down", show=False),
-        Binding("k,up", "up", "a line up", id="log.up", show=False),
-        Binding("g,home", "top", "to the first line", id="log.top", show=False),
-        Binding("G,end", "bottom", "to the end, and follow", id="log.bottom", show=False),
-        Binding("pagedown,ctrl+d", "page_down", "a page down", id="log.page_down", show=False),
-        Binding("pageup,ctrl+u", "page_up", "a page up", id="log.page_up", show=False),
         Binding("L,right", "right", "scroll to the right", id="log.right", show=False),
         Binding("H,left", "left", "scroll to the left", id="log.left", show=False),
-        Binding("f", "follow", "follow on or off", id="log.follow", show=False),
         Binding("w", "wrap", "wrap on or off", id="log.wrap", show=False),
         Binding("l", "level", "next level", id="log.level", show=False),
         Binding("n", "next_match", "next match", id="log.next_match", show=False),
@@ -80,27 +68,17 @@ class VirtualLog(LineWidget, can_focus=True):
         classes: str | None = None,
     ) -> None:
         """`empty` is said where there are no lines; `pace` is the time between repaints for new lines (seconds)."""
-        super().__init__(id=id, classes=classes)
+        super().__init__(pace=pace, id=id, classes=classes)
         self.empty = empty
-        self.pace = pace
-        self.following = True
         self.wrap = False
         self.level = ""
-        self.new_lines = 0
-        """Lines that came since following ended."""
         self.sought = ""
         self.not_found = False
         """Did the last search end where it began?"""
-        self._lines: Lines = Ring()
         self._narrowed: Narrowed | None = None
-        self._top = 0
-        self._row = 0
         self._left = 0
         self._found: int | None = None
         self._drawn: LRUCache[int, list[Strip]] = LRUCache(KEPT)
-        self._window: list[tuple[int, int]] | None = None
-        self._timer: Timer | None = None
-        self._late = False
 
     # --- what is in it ---------------------------------------------------------------------------------------
 
@@ -148,7 +126,7 @@ class VirtualLog(LineWidget, can_focus=True):
     @property
     def lines(self) -> Sequence[int]:
         """The numbers of all lines that the level lets through."""
-        return range(self._lines.first, self._lines.end) if self._narrowed is None else self._narrowed.numbers
+        return super().lines if self._narrowed is None else self._narrowed.numbers
 
     @property
     def status(self) -> str:
@@ -166,35 +144,7 @@ class VirtualLog(LineWidget, can_focus=True):
             parts.append("wrap")
         return "  ".join(parts)
 
-    # --- keys and mouse --------------------------------------------------------------------------------------
-
-    def action_down(self) -> None:
-        self._scroll(1)
-
-    def action_up(self) -> None:
-        self._scroll(-1)
-
-    def action_page_down(self) -> None:
-        self._scroll(max(self.size.height - 1, 1))
-
-    def action_page_up(self) -> None:
-        self._scroll(-max(self.size.height - 1, 1))
-
-    def action_top(self) -> None:
-        self._scroll(-len(self.lines), first=True)
-
-    def action_bottom(self) -> None:
-        """To the end, which is followed from now on."""
-        self.following, self.new_lines = True, 0
-        self._show()
-
-    def action_follow(self) -> None:
-        """Follow the end, or stay here."""
-        if self.following:
-            self.following = False
-            self._tell()
-        else:
-            self.action_bottom()
+    # --- keys ------------------------------------------------------------------------------------------------
 
     def action_wrap(self) -> None:
         """Long lines on several rows, or cut at the edge."""
@@ -225,40 +175,10 @@ class VirtualLog(LineWidget, can_focus=True):
     def action_previous_error(self) -> None:
         self._seek(_is_error, -1)
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self._scroll(WHEEL)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self._scroll(-WHEEL)
-
     def on_resize(self) -> None:
         self._draw_anew()
 
-    # --- growing ---------------------------------------------------------------------------------------------
-
-    def _grow(self, count: int) -> None:
-        if not self.following:
-            self.new_lines += count
-        self._late = True
-        if self._timer is None and self.is_mounted:
-            self._catch_up()
-
-    def _catch_up(self) -> None:
-        """Draw what has come, and wait a pace before the next time."""
-        self._timer = None
-        if self._late:
-            self._late = False
-            if self._narrowed is not None:
-                self._narrowed.update()
-            before = self._window
-            self._settle()
-            self._window = None
-            if self._seen() != before:
-                self.refresh()
-            self._tell()
-            self._timer = self.set_timer(self.pace, self._catch_up)
+    # --- narrowing -------------------------------------------------------------------------------------------
 
     def _narrow(self) -> None:
         """Find the lines of the level; of very many in a thread, while everything is shown."""
@@ -283,83 +203,6 @@ class VirtualLog(LineWidget, can_focus=True):
                 self.app.call_from_thread(take, found)
 
         self.run_worker(run, thread=True, exclusive=True, group=take.__name__, exit_on_error=False)
-
-    # --- moving ----------------------------------------------------------------------------------------------
-
-    def _scroll(self, rows: int, *, first: bool = False) -> None:
-        """Move the window by rows; upwards it stops following."""
-        self._settle()
-        before = (self._top, self._row)
-        if first and self.lines:
-            self._top, self._row = self.lines[0], 0
-        else:
-            self._step(rows)
-        if rows < 0 and (self._top, self._row) != before:
-            self.following = False
-        if rows < 0 and self.lines and self._top == self.lines[0]:
-            self.post_message(self.Older(self))
-        self._show()
-
-    def _step(self, rows: int) -> None:
-        """Count rows from the top, over wrapped lines, to the last window at most."""
-        numbers = self.lines
-        at = bisect_left(numbers, self._top)
-        row = self._row + rows
-        while row < 0 and at > 0:
-            at -= 1
-            row += self._height(numbers[at])
-        while at < len(numbers) - 1 and row >= self._height(numbers[at]):
-            row -= self._height(numbers[at])
-            at += 1
-        if numbers:
-            row = min(max(row, 0), self._height(numbers[at]) - 1)
-            self._top, self._row = min((numbers[at], row), self._last_place())
-
-    def _last_place(self) -> tuple[int, int]:
-        """Line and row at the top of the window that ends with the last line."""
-        numbers, room = self.lines, max(self.size.height, 1)
-        for number in reversed(numbers):
-            height = self._height(number)
-            if height >= room:
-                return number, height - room
-            room -= height
-        return (numbers[0], 0) if numbers else (self._lines.first, 0)
-
-    def _settle(self) -> None:
-        """Make the place one that exists: the end when following, else no line that is gone."""
-        last = self._last_place()
-        if self.following:
-            self._top, self._row = last
-            return
-        numbers = self.lines
-        at = bisect_left(numbers, self._top)
-        if at >= len(numbers) or numbers[at] != self._top:
-            self._row = 0
-        self._top = numbers[at] if at < len(numbers) else last[0]
-        self._top, self._row = min((self._top, self._row), last)
-
-    def _shift(self, cells: int) -> None:
-        if not self.wrap:
-            longest = max(
-                (strip.cell_length for n, _ in self._seen() for strip in self._strips(n)), default=0
-            )
-            self._left = max(min(self._left + cells, longest - self.size.width), 0)
-            self.refresh()
-
-    def _draw_anew(self) -> None:
-        self._drawn.clear()
-        self._show()
-
-    def _show(self) -> None:
-        """Draw the window at the place where it is now."""
-        self._settle()
-        self._window = None
-        self.refresh()
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.is_mounted:
-            self.post_message(self.Changed(self))
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -394,10 +237,38 @@ class VirtualLog(LineWidget, can_focus=True):
             self._step(-(self.size.height // 3))
         self._show()
 
+    # --- told by the window ----------------------------------------------------------------------------------
+
+    def height_of(self, number: int) -> int:
+        return len(self._strips(number)) if self.wrap else 1
+
+    def came(self) -> None:
+        if self._narrowed is not None:
+            self._narrowed.update()
+
+    def older(self) -> None:
+        self.post_message(self.Older(self))
+
+    def changed(self) -> None:
+        if self.is_mounted:
+            self.post_message(self.Changed(self))
+
     # --- drawing ---------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
         self._drawn.clear()
+
+    def _shift(self, cells: int) -> None:
+        if not self.wrap:
+            longest = max(
+                (strip.cell_length for n, _ in self._seen() for strip in self._strips(n)), default=0
+            )
+            self._left = max(min(self._left + cells, longest - self.size.width), 0)
+            self.refresh()
+
+    def _draw_anew(self) -> None:
+        self._drawn.clear()
+        self._show()
 
     def render_line(self, y: int) -> Strip:
         """A row of what is in sight: called by Textual for rows that have changed."""
@@ -410,22 +281,6 @@ class VirtualLog(LineWidget, can_focus=True):
             )
         number, row = seen[y]
         return self._strips(number)[row].crop_extend(self._left, self._left + self.size.width, self.look(""))
-
-    def _seen(self) -> list[tuple[int, int]]:
-        """Line and row of each row in sight."""
-        if self._window is None:
-            numbers, room, row = self.lines, self.size.height, self._row
-            self._window = []
-            for at in range(bisect_left(numbers, self._top), len(numbers)):
-                if len(self._window) >= room:
-                    break
-                rows = range(row, self._height(numbers[at]))
-                self._window += [(numbers[at], each) for each in rows[: room - len(self._window)]]
-                row = 0
-        return self._window
-
-    def _height(self, number: int) -> int:
-        return len(self._strips(number)) if self.wrap else 1
 
     def _strips(self, number: int) -> list[Strip]:
         """A line as it is drawn: one row, or several where it is wrapped."""
