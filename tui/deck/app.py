@@ -15,6 +15,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Container
 from textual.driver import Driver
 from textual.message import Message
+from textual.screen import Screen
 
 from taskdeck.engine.config import Config
 from taskdeck.engine.errors import TaskdeckError
@@ -41,6 +42,10 @@ from .widgets.virtual_list import VirtualList
 
 TWICE = 2.0
 """Seconds within which a second ctrl+c counts."""
+
+
+class MainScreen(Screen[None], inherit_bindings=False):
+    """What lies below every window; all keys are the app's and the panes'."""
 
 
 class DeckApp(App[None], inherit_bindings=False):
@@ -91,6 +96,10 @@ class DeckApp(App[None], inherit_bindings=False):
         self._trail: list[Page] = []
         self._before = "overview"
         self._interrupted = -TWICE
+
+    def get_default_screen(self) -> Screen[None]:
+        """The screen with the views."""
+        return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield self._header

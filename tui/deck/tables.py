@@ -19,6 +19,8 @@ from .states import Glyphs
 from .stories import NARROW, WIDE, Cells, event_cells, event_columns
 from .widgets.virtual_list import Column
 
+ROOMY = 80
+"""Width from which resources show everything."""
 BAR = 8
 """Cells of a progress bar."""
 
@@ -155,7 +157,7 @@ def _since(moment: str | None, now: datetime) -> str:
 def resource_columns(width: int) -> list[Column]:
     """For a pane of 40 columns and for a whole screen."""
     head = [Column("glyph", "", 1), Column("id", "ID", 11), Column("state", "STATE", 6)]
-    if width < NARROW:
+    if width < ROOMY:
         return [*head, Column("now", "NOW", 8, flex=True)]
     tail = [Column("uses", "USES", 5, "right"), Column("fence", "FENCE", 6, "right")]
     more = Column("now", "NOW", 16, flex=True)

@@ -306,3 +306,59 @@ def test_no_two_actions_share_a_key_in_one_place() -> None:
         bound = [key for each in [*keys.ANYWHERE, *place] for key in each.key.split(",")]  # pyright: ignore
         assert len(bound) == len(set(bound))
         assert all(each.id for each in place), inspect.getsource(keys)  # pyright: ignore
+
+
+async def test_a_click_on_a_view_opens_it(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.pilot.click("#tabs", offset=(opened.lines[1].index("Routes"), 0))
+        await opened.reads("[5 Routes]")
+
+
+async def test_more_than_a_few_tasks_are_asked_about_first(seed: Seed) -> None:
+    for _ in range(12):
+        seed.task()
+    async with deck(seed.path) as opened:
+        await opened.press("2")
+        await opened.reads("of 12")
+        await opened.press("a", "c")
+        await opened.reads("cancel 12 tasks?")
+        await opened.pilot.pause(0.5)
+        await opened.press("n")
+        await opened.reads("WAIT  shell")
+        await opened.press("c")
+        await opened.reads("cancel 12 tasks?")
+        await opened.pilot.pause(0.5)
+        await opened.press("y")
+        await opened.reads("CANC  shell")
+
+
+async def test_new_tasks_come_into_sight_and_the_cursor_stays_on_its_own(seed: Seed) -> None:
+    seed.task("first")
+    async with deck(seed.path) as opened:
+        await opened.press("2")
+        await opened.reads(">◦ 1       WAIT  first")
+        seed.task("second")
+        await opened.reads(" ◦ 2       WAIT  second")
+        assert ">◦ 1       WAIT  first" in opened.text
+
+
+async def test_ctrl_c_leaves_only_when_it_is_pressed_twice(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("ctrl+c")
+        await opened.reads("ctrl+c again leaves the deck")
+        assert opened.app.is_running
+        await opened.press("ctrl+c")
+        await opened.becomes(lambda: not opened.app.is_running)
+
+
+async def test_a_pane_that_cannot_be_drawn_takes_none_of_the_others_with_it(
+    filled: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskdeck.tui.deck import reads
+
+    monkeypatch.setattr(reads, "routes", lambda view: [object()])
+    async with deck(filled.path) as opened:
+        await opened.reads("gpu-1")
+        await opened.reads("routes can't be shown")
+        await opened.press("2")
+        await opened.reads("WAIT  shell")

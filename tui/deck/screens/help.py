@@ -38,34 +38,36 @@ class Help(ModalScreen[None]):
 
 
 def _text(bindings: Mapping[str, ActiveBinding], glyphs: Glyphs) -> Content:
-    here, anywhere = _grouped(bindings)
-    lines = [
-        Content.styled("Here", "bold"),
-        *here,
-        Content(""),
-        Content.styled("Anywhere", "bold"),
-        *anywhere,
-    ]
-    lines += [Content(""), Content.styled("States", "bold")]
+    lines: list[Content] = []
+    for title, found in _grouped(bindings).items():
+        lines += [Content.styled(title, "bold"), *found, Content("")] if found else []
+    return Content("\n").join([*lines, *_states(glyphs)])
+
+
+def _states(glyphs: Glyphs) -> list[Content]:
+    lines = [Content.styled("States", "bold")]
     for known, of in ((TASKS, glyphs.task), (SLOTS, glyphs.slot)):
         for state in known:
             glyph, word, look = of(state)
-            name = state.lower().replace("_", " ")
-            lines.append(
-                Content.styled(f"  {glyph} {word:<{ROOM - 4}}", STYLES.get(look, "")) + Content(name)
-            )
-    return Content("\n").join(lines)
+            shown = Content.styled(f"  {glyph} {word:<{ROOM - 4}}", STYLES.get(look, ""))
+            lines.append(shown + Content(state.lower().replace("_", " ")))
+    return lines
 
 
-def _grouped(bindings: Mapping[str, ActiveBinding]) -> tuple[list[Content], list[Content]]:
-    keys: dict[tuple[bool, str], list[str]] = {}
+def _grouped(bindings: Mapping[str, ActiveBinding]) -> dict[str, list[Content]]:
+    """A line for each thing that can be done, with all its keys."""
+    keys: dict[tuple[str, str], list[str]] = {}
     for key, each in bindings.items():
-        binding = each.binding
-        is_here = not (binding.id or "").startswith(("app.", "view.", "pane."))
-        keys.setdefault((is_here, binding.tooltip or binding.description), []).append(key_name(key))
-    groups: dict[bool, list[Content]] = {True: [], False: []}
-    for (is_here, what), names in keys.items():
-        if what:
-            text = " ".join(name for name in names if name.isascii())
-            groups[is_here].append(Content.styled(f"  {text:<{ROOM - 2}}", "bold") + Content(what))
-    return groups[True], groups[False]
+        what = each.binding.tooltip or each.binding.description
+        keys.setdefault((_group(each.binding.id or ""), what), []).append(key_name(key))
+    groups: dict[str, list[Content]] = {"Here": [], "Anywhere": [], "In lists and texts": []}
+    for (group, what), names in keys.items():
+        text = " ".join(name for name in names if "width_" not in name and "ideographic" not in name)
+        groups[group].append(Content.styled(f"  {text:<{ROOM - 2}}", "bold") + Content(what))
+    return groups
+
+
+def _group(name: str) -> str:
+    if name.startswith(("app.", "view.", "pane.")):
+        return "Anywhere"
+    return "In lists and texts" if name.startswith(("list.", "text.")) else "Here"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.content import Content
 from textual.widgets import Static
 
@@ -100,15 +101,27 @@ class Tabs(Static):
         if before != (self._shown, self._inbox):
             self.update(self._line(), layout=False)
 
-    def _line(self) -> Content:
-        parts = []
+    async def on_click(self, event: events.Click) -> None:
+        edge = 0
+        for (_, name, _), text in zip(self._views, self._texts(), strict=True):
+            edge += len(text)
+            if event.x < edge:
+                await self.app.run_action(f"view('{name}')")
+                return
+
+    def _texts(self) -> list[str]:
+        """Each view as it is written, with brackets or blanks around it."""
+        texts = []
         for key, name, title in self._views:
-            text = f"{key} {title}"
-            if name == "inbox" and self._inbox:
-                text += f":{self._inbox}!"
-            chosen = name == self._shown
-            parts.append(Content.styled(f"[{text}]" if chosen else f" {text} ", "bold" if chosen else "dim"))
-        return Content("").join(parts)
+            waiting = f":{self._inbox}!" if name == "inbox" and self._inbox else ""
+            left, right = "[]" if name == self._shown else "  "
+            texts.append(f"{left}{key} {title}{waiting}{right}")
+        return texts
+
+    def _line(self) -> Content:
+        return Content("").join(
+            [Content.styled(text, "bold" if text[0] == "[" else "dim") for text in self._texts()]
+        )
 
 
 def inbox(heading: Heading) -> int:

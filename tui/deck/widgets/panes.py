@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -46,6 +48,14 @@ class Table(VirtualList):
         self._titled = titled
         self._touched = -CALM
         self._held_back: Sequence[Id] | None = None
+
+    def _row(self, id: Any) -> Strip:
+        strip = super()._row(id)
+        if id == self.cursor_id and self.has_focus:
+            return Strip(
+                [Segment(strip.text, self.look("cursor"))]
+            )  # reversed colours would hide what is dim
+        return strip
 
     @property
     def _head(self) -> int:
