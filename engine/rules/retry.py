@@ -22,6 +22,10 @@ Uniform = Callable[[float, float], float]
 """`uniform(a, b)`: a random number between the two."""
 
 
+LONGEST_FAULT_WAIT = 60.0
+"""Seconds between two tries on ever other resources: at once first, then 1, 2, 4 …, so that nothing spins through a pool."""
+
+
 class Charges(Struct, frozen=True):
     """What a task has used up before this failure, and its bounds."""
 
@@ -99,8 +103,9 @@ def _resource_fault(task: Charges) -> Verdict:
     """Not the task's fault: at once on another resource, up to a bound."""
     if task.resource_faults >= task.max_resource_faults:
         return _verdict(task, NEEDS_REVIEW, "resource_faults_exhausted")
+    wait = 0.0 if task.resource_faults == 0 else min(LONGEST_FAULT_WAIT, 2.0 ** (task.resource_faults - 1))
     task = structs.replace(task, resource_faults=task.resource_faults + 1)
-    return _verdict(task, PENDING, "resource_fault", 0.0)
+    return _verdict(task, PENDING, "resource_fault", wait)
 
 
 def _exhausted(task: Charges, policy: RetryPolicy) -> Verdict:

@@ -14,9 +14,11 @@ import msgspec
 from ..rules.failures import Failure, FailureClass
 from ..rules.payloads import decode, encode
 from ..rules.retry import Charges, RetryPolicy, decide
+from ..rules.route_errors import ErrorType
+from ..rules.route_health import Sample
 from ..rules.tasks import CANCELLED, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, TaskState
 from ..rules.timing import add_seconds
-from ..store import attempts, requests, tasks
+from ..store import attempts, requests, routes, tasks
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
 from .messages import Outcome
@@ -84,6 +86,7 @@ class Outcomes:
             {"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule}
         )
         faulty = failure.detail if failure.class_ is FailureClass.RESOURCE_FAULT else ""
+        self._blame_routes(tx, task, failure, faulty)
         self._close(tx, task, outcome, "failed", verdict.reason, error, faulty)
         state = TaskState(verdict.state)
         columns = {
@@ -106,6 +109,21 @@ class Outcomes:
         )
         if state is RETRYING:
             self._schedule_event(tx, task, columns, failure, verdict.delay or 0.0, policy.max_retry)
+
+    def _blame_routes(self, tx: Transaction, task: Task, failure: Failure, faulty: str) -> None:
+        """A route that its holder found broken: its health hears of it, as of any other failure; a unit is at FAULT."""
+        known = frozenset(each.value for each in ErrorType)
+        error = ErrorType(failure.kind) if failure.kind in known else ErrorType.TUNNEL_FAILED
+        for name in faulty.split():
+            if routes.is_held_by(tx, name, task["fence"]):
+                routes.record(
+                    tx,
+                    name,
+                    Sample(tx.boot, error, stages=1, of_probe=False),
+                    source=f"task:{task['id']}",
+                    settings=self._policies.config.routing,
+                    uniform=self.uniform,
+                )
 
     def _schedule_event(
         self,

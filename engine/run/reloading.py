@@ -16,6 +16,7 @@ from ..errors import ConfigError
 from ..rules.timing import utc_text
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
+from .inventory import take_inventory
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -69,6 +70,7 @@ class Reloader:
             await self._engine.writer.write(self._event, "CONFIG_REJECTED", "error", str(error))
             return
         waiting = changed_for_restart(self._engine.config, config)
+        await self._engine.writer.write(take_inventory, config)
         self._engine.adopt(config)
         self._version += 1
         self._loaded_at, self._rejected = now, None

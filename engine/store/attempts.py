@@ -53,9 +53,7 @@ def close_attempt(
 
     `faulty` names the resource that the attempt found broken.
     """
-    slots.release(
-        tx, fence, dead=outcome == "lost", faulty=[faulty] if faulty else (), message=faulty and reason
-    )
+    slots.release(tx, fence, dead=outcome == "lost", faulty=faulty.split(), message=faulty and reason)
     tx.connection.execute(
         "UPDATE attempt SET ended_at = ?, outcome = ?, reason = ?, exit_code = ?, error = ?, tail = ?"
         " WHERE fence = ? AND ended_at IS NULL",

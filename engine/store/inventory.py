@@ -127,6 +127,31 @@ def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:
             {slots.id_column: each.id, "number": number, "state": "AVAILABLE", "fence": 0}
             | {"drain": 0, "uses": 0, "updated_at": tx.now}
         ).execute(tx.db)
-    surplus = (key == each.id) & (model.number > each.capacity)
-    model.delete().where(surplus, model.task_id.is_null()).execute(tx.db)
-    model.update(drain=1).where(surplus).execute(tx.db)
+    for row in slots.rows(tx, f"s.{slots.id_column} = ?", each.id):
+        if row["number"] > each.capacity:
+            _withdraw(tx, slots, model, row)
+        elif row["last_error"] == WITHDRAWN:
+            _bring_back(tx, slots, model, row)
+
+
+WITHDRAWN = "the capacity was reduced"
+"""What stands in a slot that is too many and still busy; it marks what a larger capacity brings back."""
+
+
+def _withdraw(tx: Transaction, slots: SlotTable, model: Any, row: Mapping[str, Any]) -> None:
+    """One slot too many: an idle one goes, a busy one when its attempt ends."""
+    if row["task_id"] is None:
+        model.delete().where(model.id == row["id"]).execute(tx.db)
+    else:
+        model.update(drain=1, last_error=WITHDRAWN).where(model.id == row["id"]).execute(tx.db)
+
+
+def _bring_back(tx: Transaction, slots: SlotTable, model: Any, row: Mapping[str, Any]) -> None:
+    """A slot that was only too many for a while: busy or drained meanwhile, it is one like the others again."""
+    if row["state"] == "DISABLED":
+        slots.apply(tx, row, rules.enable(slots.as_rule(row), tx.boot, CONFIGURATION), actor=CONFIGURATION)
+    model.update(drain=0, last_error=None).where(model.id == row["id"]).execute(tx.db)
+
+
+CONFIGURATION = "config:capacity"
+"""The actor of what a person did by changing the configuration."""

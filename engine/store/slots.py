@@ -58,7 +58,7 @@ class SlotTable:
     def name(self, row: Mapping[str, Any]) -> str:
         """`browser-1`, or `gpu/2` where there are several slots."""
         name = row[self.id_column]
-        return name if row["capacity"] == 1 else f"{name}/{row['number']}"
+        return name if row["capacity"] == 1 and row["number"] == 1 else f"{name}/{row['number']}"
 
     def as_rule(self, row: Mapping[str, Any]) -> Resource:
         """The slot as the rules see it."""
@@ -174,7 +174,7 @@ class SlotTable:
         level: str = "info",
     ) -> None:
         named: dict[str, Any] = {self.id_column: row[self.id_column]}
-        if row["capacity"] > 1:
+        if row["capacity"] > 1 or row["number"] > 1:
             payload["slot"] = row["number"]
         tx.event(
             event_type,

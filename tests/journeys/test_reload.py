@@ -23,7 +23,9 @@ def test_a_file_with_a_mistake_changes_nothing_and_status_and_events_say_so(deck
     deck.configure(good + '\n[retry]\nbase = "1s"\n')
     hang_up(deck)
     deck.until(lambda: deck.events(None, "CONFIG_REJECTED"), "the file is rejected")
-    deck.configure(good.replace('base = "50ms"', 'base = "10ms"'))  # mended, but nobody has told the engine yet
+    deck.configure(
+        good.replace('base = "50ms"', 'base = "10ms"')
+    )  # mended, but nobody has told the engine yet
     config = json.loads(deck.ok("status", "--json"))["config"]
     assert config["version"] == 1
     assert "retry" in config["rejected"]["why"]
@@ -44,3 +46,16 @@ def test_new_limits_hold_from_the_next_decision_on(deck: Deck) -> None:
     hang_up(deck)
     deck.until(lambda: deck.events(None, "CONFIG_RELOADED"), "it is taken over")
     deck.until_state(deck.add("--", "false"), "NEEDS_REVIEW")
+
+
+def test_new_resources_are_there_and_old_ones_are_not_after_a_reload(deck: Deck) -> None:
+    deck.start()
+    deck.until_ready()
+    task = deck.add("--needs", "browser", "--", "true")
+    deck.configure(deck.config.read_text(encoding="utf-8") + '\n[[resources]]\nid = "b1"\npool = "browser"\n')
+    hang_up(deck)
+    deck.until_state(task, "SUCCESS")
+    deck.configure(deck.config.read_text(encoding="utf-8").split("\n[[resources]]")[0])
+    hang_up(deck)
+    deck.until(lambda: len(deck.events(None, "CONFIG_RELOADED")) == 2, "it is taken over")
+    assert deck.rows("SELECT removed_at IS NOT NULL AS gone FROM resource") == [{"gone": 1}]

@@ -98,7 +98,7 @@ def test_a_resource_fault_is_not_the_tasks_and_is_bounded():
     verdicts = run_out(failure, Charges(max_resource_faults=2, max_retry=0))
     assert [(v.state, v.reason, v.delay) for v in verdicts] == [
         ("PENDING", "resource_fault", 0.0),
-        ("PENDING", "resource_fault", 0.0),
+        ("PENDING", "resource_fault", 1.0),
         ("NEEDS_REVIEW", "resource_faults_exhausted", None),
     ]
 

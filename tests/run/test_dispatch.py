@@ -11,6 +11,7 @@ from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
 from taskdeck.engine.rules.selection import WorkerRoom
 from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.rules.timing import seconds_between
 from taskdeck.engine.run import control
 from taskdeck.engine.run.dispatch import Dispatched, Limits, dispatch
 from taskdeck.engine.run.leasing import Leasing
@@ -295,3 +296,40 @@ def test_the_replay_check_names_a_second_holder_of_a_browser(scratch: Scratch) -
         )
     )
     assert any("browser-1" in problem and "fence 99" in problem for problem in replay.check(scratch.path))
+
+
+def test_a_route_that_its_holder_found_broken_loses_health_and_the_task_comes_back_slower_each_time(
+    scratch: Scratch,
+) -> None:
+    scratch.declare(eu(1))
+    task_id = scratch.add(route="eu")
+    engine = Engine(scratch)
+    waits = []
+    for _ in range(3):
+        (run,) = engine.tick()
+        engine.begin(run)
+        engine.end(run, "failed", failure=failed(FailureClass.RESOURCE_FAULT, "eu-1"))
+        row = scratch.row(task_id)
+        waits.append(seconds_between(row["updated_at"], row["next_run_at"]))
+        scratch.clock.advance(waits[-1])
+    assert waits == [0.0, 1.0, 2.0]
+    assert scratch.query("SELECT consecutive_failures, score FROM route_health") == [(3, 55.0)]
+
+
+def test_a_capacity_that_shrinks_and_grows_again_brings_its_slots_back(scratch: Scratch) -> None:
+    scratch.declare(ResourceDeclaration("gpu", "gpu", capacity=2))
+    for _ in range(2):
+        scratch.add(needs='["gpu"]')
+    engine = Engine(scratch)
+    first, second = engine.tick()
+    engine.begin(first)
+    engine.begin(second)
+    scratch.declare(ResourceDeclaration("gpu", "gpu", capacity=1))
+    engine.end(second)
+    assert sorted(scratch.query("SELECT number, state FROM resource_slot")) == [
+        (1, "RUNNING"),
+        (2, "DISABLED"),
+    ]
+    scratch.declare(ResourceDeclaration("gpu", "gpu", capacity=2))
+    assert scratch.slots() == {"gpu/1": "RUNNING", "gpu/2": "AVAILABLE"}
+    assert replay.check(scratch.path) == []
