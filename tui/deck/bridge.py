@@ -43,7 +43,10 @@ class Trouble(NamedTuple):
 
 
 class Bridge:
-    """One database, as the deck uses it. `arrived` is called in the reading thread when there is something to `take`."""
+    """One database, as the deck uses it. `arrived` is called in the reading thread when there is something to `take`.
+
+    Where it answers False nobody listens any more, and reading ends.
+    """
 
     def __init__(
         self,
@@ -155,8 +158,8 @@ class Bridge:
         with self._lock:
             told = bool(self._fresh)
             self._fresh.update(found)
-        if not told:  # else what is on its way will bring this too
-            self._arrived()
+        if not told and self._arrived() is False:  # else what is on its way will bring this too
+            self._ended = True
 
     def _pause(self, seconds: float) -> None:
         self._wake.wait(seconds)
