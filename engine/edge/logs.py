@@ -197,7 +197,8 @@ def read_on(
     """What stands behind byte `position` (None = the last `tail` lines), some `most` bytes of it, and where to go on."""
     reached = _start_of_tail(pieces(path), tail) if position is None else position
     found: list[bytes] = []
-    for reached, chunk in _read(path, reached):
+    for end, chunk in _read(path, reached):
+        reached = end
         found.append(chunk)
         if sum(map(len, found)) >= most:
             break

@@ -65,7 +65,13 @@ def test_a_command_sees_its_task_its_directory_and_only_allowed_variables(tmp_pa
         assert "HIDDEN" not in seen
         assert "ELSEWHERE" not in seen
         assert (leader, stdin) == ("True", "b''")
-        assert eval(fds) == [0, 1, 2, int(seen["TASKDECK_FD"]), 4]  # 4: the folder of descriptors, just being read
+        assert eval(fds) == [
+            0,
+            1,
+            2,
+            int(seen["TASKDECK_FD"]),
+            4,
+        ]  # 4: the folder of descriptors, just being read
 
 
 @pytest.mark.parametrize("value", ["env:NOT_THERE", "file:/nowhere/at/all"])
