@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -76,3 +78,16 @@ def test_hostile_texts_send_no_sequence_to_the_terminal(deck: Deck, terminal: Te
     terminal.until_text("[7 Events]", "follow ON")
     for sequence in FORBIDDEN:
         assert sequence not in terminal.received[seen:]
+
+
+@fault("TF204", "TF205")
+def test_a_rejected_configuration_stands_in_the_header_until_it_is_mended(
+    deck: Deck, terminal: Terminal
+) -> None:
+    good = deck.config.read_text(encoding="utf-8")
+    deck.configure(good + '\n[retry]\nbase = "1s"\n')
+    os.kill(deck.engine_pid, signal.SIGHUP)
+    terminal.until_text("CONFIG REJECTED", "on version 1")
+    deck.configure(good)
+    os.kill(deck.engine_pid, signal.SIGHUP)
+    deck.until(lambda: "CONFIG REJECTED" not in terminal.text, "the header is calm again")

@@ -40,6 +40,8 @@ from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
 from .widgets.virtual_list import VirtualList
 
+ASKED_EVERY = 3.0
+"""Seconds between two questions to the engine how it is."""
 TWICE = 2.0
 """Seconds within which a second ctrl+c counts."""
 
@@ -123,6 +125,7 @@ class DeckApp(App[None], inherit_bindings=False):
         await self.open_view("overview")
         self.call_after_refresh(self.bridge.start)
         self.set_interval(1.0, self._tick)
+        self.set_interval(ASKED_EVERY, self._ask_engine)
 
     async def on_unmount(self) -> None:
         await self.acting.finish()
@@ -212,6 +215,13 @@ class DeckApp(App[None], inherit_bindings=False):
         self.acting.tick()
         self._header.redraw()
         self.page.tick()
+
+    def _ask_engine(self) -> None:
+        if self.heading is not None and self.heading.engine.running:
+            self.run_worker(self._describe(), group="engine", exclusive=True, exit_on_error=False)
+
+    async def _describe(self) -> None:
+        self._header.describe(await self.bridge.describe())
 
     def say(self, text: str, *, wrong: bool = False) -> None:
         """Say something in the line of messages; it stays for some seconds."""

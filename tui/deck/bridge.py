@@ -127,6 +127,15 @@ class Bridge:
         self._wake.set()
         return found
 
+    async def describe(self) -> dict[str, Any]:
+        """What the engine says of itself; nothing where none answers."""
+        from taskdeck.engine import commands
+
+        try:
+            return await asyncio.to_thread(commands.call, self.config, "ping", self._actor)
+        except TaskdeckError:
+            return {}
+
     # ---- the reading thread ----------------------------------------------------------------------------------------
 
     def _run(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from textual import events
 from textual.content import Content
@@ -29,10 +30,16 @@ class Header(Static):
         self._heading: Heading | None = None
         self._trouble = ""
         self._drawn: Content | None = None
+        self._told: Mapping[str, Any] = {}
 
     def tell(self, heading: Heading | None, trouble: str = "") -> None:
         """Show these figures; with `trouble` that they are old."""
         self._heading, self._trouble = heading or self._heading, trouble
+        self.redraw()
+
+    def describe(self, told: Mapping[str, Any]) -> None:
+        """What the engine says of itself: whether it is stopping, and whether its newest configuration was refused."""
+        self._told = told
         self.redraw()
 
     def on_resize(self) -> None:
@@ -69,7 +76,18 @@ class Header(Static):
         if engine.since:
             since = f" up {look.span(views.seconds_between(engine.since, self._heading.at) // 60 * 60)}"
             since = since.replace("m00s", "m").replace(" 0s", " <1m")
-        return [*marks, Content(f"engine{since}")]
+        word = "stopping" if self._told.get("stopping") else "engine"
+        return [*marks, Content(f"{word}{since}"), *self._rejected()]
+
+    def _rejected(self) -> list[Content]:
+        """A newer configuration that is not in force (TF205)."""
+        config = self._told.get("config") or {}
+        if not (rejected := config.get("rejected")):
+            return []
+        text = (
+            f" CONFIG REJECTED {look.local(rejected['at'], now=views.now())}, on version {config['version']} "
+        )
+        return [Content.styled(text, "bold reverse $text-error")]
 
     def _held(self) -> list[Content]:
         held = [hold.scope for hold in self._heading.holds] if self._heading else []
