@@ -186,6 +186,9 @@ async def test_commands_open_tasks_and_say_what_they_do_not_know(filled: Seed) -
         await opened.press("escape", "colon")
         await opened.type("stpo")
         await opened.reads("is no command")
+        await opened.press("escape", "colon", "t", "h", "tab")
+        await opened.reads(":theme")
+        await opened.reads("tab complete")
 
 
 async def test_the_help_is_made_of_the_keys_as_they_are_bound_now(filled: Seed) -> None:

@@ -31,6 +31,12 @@ def standing(item: Any) -> str:
     return "PAUSED" if getattr(item, "wanted", None) == "pause" else str(getattr(item, "state", ""))
 
 
+def chosen_in(table: Table) -> Target:
+    """What is marked in a table, else what is under its cursor."""
+    states = {each: standing(table.items[each]) for each in table.chosen if each in table.items}
+    return Target(table.plan.kind, list(table.chosen), states) if table.chosen else NOTHING
+
+
 class Page(Container):
     """One page. `name` is that of a view, or says what it is a page of."""
 
@@ -62,10 +68,7 @@ class Page(Container):
         """What an act is about: what is marked in the pane with the focus, else what is under its cursor."""
         focused = self.deck.focused
         table = focused if isinstance(focused, Table) else self.last_focus
-        if not isinstance(table, Table) or not table.chosen:
-            return NOTHING
-        states = {each: standing(table.items[each]) for each in table.chosen if each in table.items}
-        return Target(table.plan.kind, list(table.chosen), states)
+        return chosen_in(table) if isinstance(table, Table) else NOTHING
 
     def opened(self) -> None:
         """It is shown, again perhaps."""

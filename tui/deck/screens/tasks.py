@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.containers import Container
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from taskdeck.engine import views
@@ -18,8 +18,9 @@ from ..bridge import Question, Trouble
 from ..states import Glyphs
 from ..widgets.panes import Pane, TaskTable, moment
 from ..widgets.virtual_list import VirtualList
+from ..widgets.virtual_log import VirtualLog
 from .detail import DetailView
-from .page import Page
+from .page import Page, Target, chosen_in
 
 INBOX = views.Filter(states=("NEEDS_REVIEW", "DEAD", "LOST"))
 SPARE = 30
@@ -43,6 +44,9 @@ class TasksPage(Page):
         self._table = TaskTable(tables.TASKS, glyphs, id=f"{name}-list")
         self._pane = Pane("Inbox" if base else "Tasks", self._table, id=f"{name}-pane")
         self._detail = DetailView(glyphs, id=f"{name}-detail")
+        self._log = VirtualLog(id=f"{name}-log")
+        self._log_pane = Pane("Log", self._log, id=f"{name}-log-pane")
+        self._stream: reads.LogStream | None = None
         self._window: tuple[Any, ...] = ()
         self._beside: int | None = None
         self._another = True
@@ -55,8 +59,13 @@ class TasksPage(Page):
 
     def compose(self) -> ComposeResult:
         yield self._pane
-        with Container(classes="beside"):
+        with Vertical(classes="beside"):
             yield self._detail
+            yield self._log_pane
+
+    def on_mount(self) -> None:
+        self._log_pane.add_class("beside-log")
+        self._log.open([])
 
     def entry(self) -> Widget:
         return self._table
@@ -70,6 +79,8 @@ class TasksPage(Page):
         }
         if self._beside is not None:
             found["detail"] = Question(reads.detail(self._beside), key=self._beside)
+        if self._stream is not None:
+            found["log"] = Question(self._stream, key=self._stream, every=2)
         return found
 
     def take(self, name: str, value: Any) -> None:
@@ -82,10 +93,15 @@ class TasksPage(Page):
             self._table.put(value, asked=self._window)
         elif name == "detail":
             self._detail.tell(value)
+        elif name == "log" and value is self._stream:
+            self._log.append(value.take())
+            self._log_pane.entitle(f"attempt {value.attempt}   {self._log.status}")
 
     def refuse(self, name: str, trouble: Trouble) -> None:
         if name == "detail":
             self._detail.refuse(str(trouble))
+        elif name == "log":
+            self._log_pane.entitle(str(trouble.error.what))
         else:
             super().refuse(name, trouble)
 
@@ -125,7 +141,20 @@ class TasksPage(Page):
         wanted = self._table.cursor_id
         if wanted != self._beside:
             self._beside = wanted if isinstance(wanted, int) else None
-            self.deck.ask()
+        self._open_log()
+        self.deck.ask()
+
+    def _open_log(self) -> None:
+        """The log of the task beside the list, where there is room for that as well."""
+        task = self._beside if self.screen.has_class("-wide") else None
+        if task != (self._stream.task_id if self._stream else None):
+            self._stream = None if task is None else reads.LogStream(task)
+            self._log.open([])
+
+    def target(self) -> Target:
+        focused = self.deck.focused
+        beside = focused is not None and (self._detail in focused.ancestors or focused is self._log)
+        return self._detail.target if beside else chosen_in(self._table)
 
     @property
     def _has_room(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
@@ -73,10 +72,11 @@ class Hints(Static):
 
     def tell(self, screen: Screen) -> None:
         """Read the keys of what has the focus."""
+        typing = isinstance(screen.focused, Input)
         found = [
             (key_name(key), each.binding.description)
             for key, each in screen.active_bindings.items()
-            if each.binding.show
+            if each.binding.show and (not typing or each.node is screen.focused)
         ]
         first = {}
         for key, what in found:
@@ -118,15 +118,22 @@ class _Line(Input):
     """The text itself. Esc and an empty backspace close it."""
 
     BINDINGS = [
-        Binding("escape", "close", "close", show=False),
-        Binding("up", "earlier", "earlier", show=False),
-        Binding("down", "later", "later", show=False),
+        Binding("enter", "submit", "do it", id="prompt.submit"),
+        Binding("tab", "complete", "complete", id="prompt.complete"),
+        Binding("up", "earlier", "earlier", id="prompt.earlier"),
+        Binding("down", "later", "later", id="prompt.later", show=False),
+        Binding("escape", "close", "close", id="prompt.close"),
     ]
 
     def action_close(self) -> None:
         prompt = self.parent
         assert isinstance(prompt, Prompt)
         prompt.close()
+
+    def action_complete(self) -> None:
+        prompt = self.parent
+        assert isinstance(prompt, Prompt)
+        prompt.complete()
 
     def action_earlier(self) -> None:
         self._remember(1)
@@ -196,12 +203,11 @@ class Prompt(Horizontal):
         event.stop()
         self._tell(self._words.explain(event.value) if self._words else "")
 
-    def on_key(self, event: events.Key) -> None:
-        if event.key == "tab":
-            event.prevent_default().stop()
-            if self._words and (found := self._words.complete(self._line.value)):
-                self._line.value = f"{found[0]} "
-                self._line.cursor_position = len(self._line.value)
+    def complete(self) -> None:
+        """The first of the words that begin so."""
+        if self._words and (found := self._words.complete(self._line.value)):
+            self._line.value = f"{found[0]} "
+            self._line.cursor_position = len(self._line.value)
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
