@@ -195,33 +195,48 @@ def detail(task_id: int) -> Any:
 
 LOG_LINES = 10_000
 """Lines of a log that are held in memory."""
+QUIET = 2
+"""Reads without anything new after which a line without an end is shown."""
 
 
 class LogStream:
-    """The output of an attempt (the last by default) as it grows, masked; `take` hands over what has come.
+    """The output of an attempt (the last one, and each that comes after it, by default) as it grows, masked.
 
-    Called in the reading thread, taken from in the loop.
+    Called in the reading thread; `take` hands over in the loop what has come. A last line without an end is shown once
+    nothing more comes.
     """
 
     def __init__(self, task_id: int, attempt: int | None = None) -> None:
         self.task_id = task_id
-        self.attempt = attempt
+        self.attempt: int | None = None
+        self._wanted = attempt
         self._log: views.LogView | None = None
         self._position: int | None = None
-        self._masked: Masked | None = None
-        self._feed = LineFeed()
+        self._quiet = 0
         self._lines: deque[list[str]] = deque()
 
     def __call__(self, view: View) -> LogStream:
         """Read what has come since the last call."""
-        if self._log is None or self._masked is None:
-            self._log = view.log(self.task_id, self.attempt)
-            self.attempt = self._log.attempt
-            self._masked = Masked(view.mask)
-        self._position, chunk = view.read_log_on(self._log, self._position, tail=LOG_LINES)
-        if chunk and (lines := self._feed.feed(self._masked.feed(chunk))):
-            self._lines.append(lines)
+        found = view.log(self.task_id, self._wanted)
+        if found != self._log:
+            self._begin(found, view)
+        self._position, chunk = view.read_log_on(found, self._position, tail=LOG_LINES)
+        self._quiet = 0 if chunk else self._quiet + 1
+        if chunk:
+            self._add(self._feed.feed(self._masked.feed(chunk)))
+        elif self._quiet == QUIET:
+            self._add([*self._feed.feed(self._masked.rest()), *self._feed.rest()])
         return self
+
+    def _begin(self, found: views.LogView, view: View) -> None:
+        if self._log is not None:
+            self._add([f"--- attempt {found.attempt} ---"])
+        self._log, self.attempt, self._position = found, found.attempt, None
+        self._masked, self._feed = Masked(view.mask), LineFeed()
+
+    def _add(self, lines: list[str]) -> None:
+        if lines:
+            self._lines.append(lines)
 
     def take(self) -> list[str]:
         """The lines that have come since the last call."""

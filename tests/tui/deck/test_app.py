@@ -171,6 +171,9 @@ async def test_the_log_of_an_attempt_is_followed(filled: Seed, tmp_path: Path) -
         with log.open("a") as file:
             file.write("second \x1b[2J[/bold] line\n")
         await opened.reads("second [/bold] line")
+        with log.open("a") as file:
+            file.write("a question without an end? ")
+        await opened.reads("a question without an end?")
         await opened.press("q")
         await opened.reads("[1 Overview]")
 

@@ -146,3 +146,21 @@ def test_ids_are_kept_newest_first_and_only_new_ones_asked_for(seed: Seed) -> No
 
 def test_ids_are_asked_for_as_ranges() -> None:
     assert reads.ranges([7, 3, 1, 2, 9]) == ((1, 3), (7, 7), (9, 9))
+
+
+def test_the_log_of_a_task_goes_on_with_its_next_attempt(seed: Seed, tmp_path: Path) -> None:
+    from taskdeck.engine import views
+
+    (tmp_path / "logs").mkdir()
+    for number in (1, 2):
+        (tmp_path / "logs" / f"{number}.log").write_text(f"of {number}\n")
+    task = seed.running(seed.worker(), log_path="1.log")
+    stream = reads.LogStream(task)
+    with views.open_view(settings(seed.path)) as view:
+        assert stream(view).take() == ["of 1"]
+        seed.sql("UPDATE attempt SET ended_at = dispatched_at, outcome = 'RETRY', reason = 'error'")
+        seed.sql(
+            "INSERT INTO attempt(task_id, number, worker_id, fence, dispatched_at, log_path)"
+            " SELECT task_id, 2, worker_id, fence + 100, dispatched_at, '2.log' FROM attempt"
+        )
+        assert stream(view).take() == ["--- attempt 2 ---", "of 2"]
