@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from .cleaning import clean
-from .secret_names import Names, word_set
+from .secret_names import Names, is_directory, word_set
 from .secret_shapes import Span, shapes
 from .tool_options import tool_named, tool_secret
 
@@ -114,7 +114,11 @@ class Redactor:
                 continue
             span = _value_span(text, found.end())
             strong = self._names.is_strong(name)
-            if not span or (between != "=" and _is_prose(text, *span, strong)):
+            if (
+                not span
+                or is_directory(name, text[slice(*span)])
+                or (between != "=" and _is_prose(text, *span, strong))
+            ):
                 continue
             if _is_secret_value(text[slice(*span)], strong):
                 yield Span(*span, f"value of {name}")
@@ -142,7 +146,10 @@ class Redactor:
         found = re.match(r"-{0,2}([A-Za-z_][A-Za-z0-9_.-]{0,80})=", item)
         if not found or found[1] not in self._names or _NO_SECRET.fullmatch(item, found.end()):
             return None
-        is_secret = _is_secret_value(item[found.end() :], self._names.is_strong(found[1]))
+        value = item[found.end() :]
+        is_secret = not is_directory(found[1], value) and _is_secret_value(
+            value, self._names.is_strong(found[1])
+        )
         return Span(found.end(), len(item), f"value of {found[1]}") if is_secret else None
 
     def _value(self, value: Any, depth: int) -> Any:
@@ -161,7 +168,7 @@ class Redactor:
         masked: dict[str, Any] = {}
         for key, item in value.items():
             name = str(key)
-            if name in self._names or key == pair:
+            if key == pair or self._is_named(name, item):
                 masked[name] = self._all_masked(item, depth, self._names.is_strong(name) or key == pair)
             else:
                 masked[self.text(name)] = self._value(item, depth)
@@ -170,7 +177,11 @@ class Redactor:
     def _secret_pair(self, value: Mapping[Any, Any]) -> str | None:
         """`value` where the object is of the form {"name": "password", "value": …}."""
         label = value.get("name", value.get("key"))
-        return "value" if "value" in value and isinstance(label, str) and label in self._names else None
+        is_pair = "value" in value and isinstance(label, str) and self._is_named(label, value["value"])
+        return "value" if is_pair else None
+
+    def _is_named(self, name: str, value: Any) -> bool:
+        return name in self._names and not is_directory(name, value)
 
     def _all_masked(self, value: Any, depth: int, numbers: bool) -> Any:
         """What stands below a secret's name: every text in it, and where the name is strong, every number."""
@@ -205,7 +216,7 @@ class Redactor:
         for key, item in value.items():
             name = str(key)
             place = f"{where}.{self.text(name)[:60]}"
-            is_secret = name in self._names or key == pair
+            is_secret = key == pair or self._is_named(name, item)
             if (
                 is_secret
                 and self._all_masked(item, depth, self._names.is_strong(name) or key == pair) != item

@@ -80,6 +80,11 @@ def _is_strong(words: list[str]) -> bool:
     return any(word in _STRONG or word.endswith(_STRONG_ENDS) for word in words)
 
 
+def is_directory(name: str, value: object) -> bool:
+    """Whether it is where a shell is or was: `PWD=/srv`. In the string of a database (`PWD=…;`) it is a password."""
+    return name in ("PWD", "OLDPWD") and isinstance(value, str) and value.startswith("/")
+
+
 class Names:
     """The names that mean a secret, the configured ones (whole, in any spelling) included."""
 

@@ -247,6 +247,23 @@ def test_a_configured_value_that_is_too_short_is_no_pattern():
     assert Redactor(["a", "", "\n"]).text("a banana") == "a banana"
 
 
+def test_where_a_shell_is_is_no_secret_but_a_database_password_of_the_same_name_is():
+    redactor = Redactor()
+    for text in ("PWD=/srv/app", "OLDPWD=/root\nPWD=/srv", "export PWD=/srv"):
+        assert redactor.text(text) == text
+    assert redactor.argv(["env", "PWD=/srv/my app", "sh"]) == ["env", "PWD=/srv/my app", "sh"]
+    environment = {"PWD": "/srv", "OLDPWD": "/"}
+    assert redactor.value(environment) == environment
+    assert find_secrets(environment) == []
+    assert redactor.value([{"name": "PWD", "value": "/srv"}]) == [{"name": "PWD", "value": "/srv"}]
+    assert "hunter2" not in redactor.text("Driver=x;UID=sa;PWD=hunter2;")
+    assert redactor.value({"PWD": "hunter2", "DB_PWD": "/hunter2", "pwd": "/x"}) == {
+        "PWD": "***",
+        "DB_PWD": "***",
+        "pwd": "***",
+    }
+
+
 def test_configured_names_are_secret_in_any_spelling():
     redactor = Redactor(names=["seed_phrase", "pin"])
     assert redactor.value({"seedPhrase": "x y", "PIN": 1234, "pinned": 1}) == {
