@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from ..config import Config
 from ..errors import Refused, UsageError
 from ..rules.checks import Wrong
 from ..rules.declarations import RouteDeclaration, declared_route
+from ..rules.route_urls import BadRouteUrl, parse_route_url
 from ..store import inventory, slots
 from ..store.inventory import Declared, json
 from ..store.tasks import ENGINE
@@ -44,19 +46,33 @@ def take_inventory(tx: Transaction, config: Config) -> list[str]:
 def add_route(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
     """Add one route that a person names: `id`, `url` without its password, `password` reference, `group` and so on.
 
+    Without an id it is host-port.
     Raises `UsageError` for one that can't be, `Refused` for an id that the configuration or another route has.
     """
     try:
-        declared = declared_route({key: value for key, value in args.items() if value is not None})
+        given = {key: value for key, value in args.items() if value is not None}
+        declared = declared_route({"id": _id_from(given.get("url")), **given})
     except (Wrong, TypeError) as wrong:
         what = wrong.what if isinstance(wrong, Wrong) else str(wrong)
         remedy = wrong.remedy if isinstance(wrong, Wrong) else ""
-        raise UsageError(f"route {args.get('id')!r}: {what}", remedy=remedy) from None
+        subject = f"route {args['id']!r}" if args.get("id") else "the route"
+        raise UsageError(f"{subject}: {what}", remedy=remedy) from None
     if inventory.knows_route(tx, declared.id):
         raise Refused(f"there is a route {declared.id!r} already", remedy="see: taskdeck route list")
     inventory.add_route(tx, _route(declared))
     tx.event("OPERATOR_ROUTE", actor=actor, route_id=declared.id, reason="added", message=declared.shown())
     return {"id": declared.id, "url": declared.shown()}
+
+
+def _id_from(url: Any) -> str:
+    """`proxy.example.net-3128`: of a url that can't be read nothing is taken, since a password may stand anywhere in it."""
+    try:
+        parsed = parse_route_url(str(url))
+    except BadRouteUrl:
+        return "new"  # it is refused anyway
+    if parsed.scheme == "direct":
+        return "direct"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{parsed.host}-{parsed.port}").strip("-")[-64:]
 
 
 def _route(each: RouteDeclaration) -> Declared:

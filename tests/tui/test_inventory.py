@@ -220,6 +220,21 @@ def test_a_route_is_added_by_its_url_and_a_password_in_it_is_refused(
     assert taskdeck("route", "add", "http://bob@r.example.net:8080", "--id", "q", code=4).err
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["bob:Hunter2pw:127.0.0.1:38833", "http://bob:Hunter2pw:127.0.0.1:1", "http://bob:Hun/Hunter2pw@h:1"],
+)
+def test_a_url_that_cannot_be_read_is_not_repeated_and_an_id_is_made_of_host_and_port(
+    taskdeck: Calls, stock: Inventory, url: str
+) -> None:
+    stock.seed.close()
+    told = taskdeck("route", "add", url, code=2)
+    assert "E_" in told.err
+    assert "unter2" not in (told.out + told.err).lower()
+    assert taskdeck("route", "add", "http://bob@[2001:db8::1]:3128/").out == "2001-db8-1-3128\n"
+    assert taskdeck("route", "add", "direct://").out == "direct\n"
+
+
 def test_a_check_needs_a_judge_and_an_engine(taskdeck: Calls, stock: Inventory) -> None:
     assert "probe_urls is empty" in taskdeck("route", "check", "eu-1", code=4).err
     taskdeck.environment["TASKDECK_ROUTING__PROBE_URLS"] = "https://judge.example.net/nonce"

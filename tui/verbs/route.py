@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 import typer
@@ -111,7 +110,7 @@ def add(
     """Add a route besides those of the configuration; prints its id."""
     line: CommandLine = ctx.obj
     given: dict[str, Any] = {
-        "id": name or _id_from(url),
+        "id": name,
         "url": url,
         "group": group,
         "password": password,
@@ -134,12 +133,6 @@ def add(
     else:
         output.line(made["id"])
     return 0
-
-
-def _id_from(url: str) -> str:
-    """`proxy.example.net-3128`; never anything of the login."""
-    place = url.rpartition("@")[2].rpartition("://")[2].strip("/")
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", place).strip("-")[:64] or "direct"
 
 
 def _label(text: str) -> tuple[str, str]:
