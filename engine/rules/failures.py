@@ -106,6 +106,7 @@ _ERRNOS: Mapping[int, _Row] = {
     errno.EDQUOT: (RETRYABLE, "disk_full"),
     errno.ENOMEM: (RETRYABLE, "memory"),
     errno.ENAMETOOLONG: (FATAL, "not_found"),
+    errno.ELOOP: (FATAL, "not_found"),
     errno.EROFS: (FATAL, "permission"),
     errno.ETIMEDOUT: (RETRYABLE, "timeout"),
 }
@@ -226,7 +227,7 @@ def describe(error: BaseException) -> tuple[list[str], str, dict[str, Any]]:
         },
     }
     try:
-        message = str(error)
+        message = "" if error.args == (None,) else str(error)
     except Exception:  # its __str__ is somebody else's code
         message = ""
     return names, message, {name: value for name, value in attributes.items() if value is not None}

@@ -51,7 +51,17 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        wrong = wrong or not _can_be_asked(url, parts.hostname or "")
     except ValueError:
         wrong = True
     if wrong:
         raise ValueError("url must be http://host/… or https://host/…")
+
+
+def _can_be_asked(url: str, host: str) -> bool:
+    """Is it a name that the library can write and read? Not every text beyond ASCII, or in its stead `xn--…`, is one."""
+    if host.isascii() and "xn--" not in host:
+        return True
+    from yarl import URL  # loaded where it is needed
+
+    return bool(URL(url).host)

@@ -9,13 +9,14 @@ import asyncio
 import codecs
 import math
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..clock import SystemClock
 from ..rules import failures
-from ..rules.failures import Failure
+from ..rules.failures import Failure, FailureClass
 from ..rules.retry_after import retry_after
 from ..rules.timing import parse_duration
 from .endings import Judged, safe
@@ -47,6 +48,7 @@ KEPT_HEADERS = (
 
 async def send(ctx: Context, asked: HttpPayload) -> dict[str, Any]:
     """Send one HTTP request and keep what comes back."""
+    target = await _on_disk(asked.save_to, _real, asked.save_to) if asked.save_to else ""
     await ctx.http.session()  # what the library needs is imported now, in a thread
     clock = SystemClock()
     began = clock.monotonic()
@@ -56,8 +58,8 @@ async def send(ctx: Context, asked: HttpPayload) -> dict[str, Any]:
             raise Judged(_failure(response, clock))
         kept = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
         found: dict[str, Any] = {"status": response.status, "ms": ms, "headers": kept}
-        if asked.save_to:
-            return found | {"bytes": await _save(response, Path(asked.save_to)), "saved_to": asked.save_to}
+        if target:
+            return found | {"bytes": await _save(response, Path(target)), "saved_to": asked.save_to}
         return found | await _text(response)
 
 
@@ -110,14 +112,14 @@ async def _save(response: ClientResponse, path: Path) -> int:
         async for piece in response.content.iter_chunked(PIECE):
             count += await _on_disk(path, file.write, piece)
         await _on_disk(path, _sync, file)
-        await _on_disk(path, os.replace, part, path)
+        await _on_disk(path, _put, part, path)
     finally:
         file.close()
         part.unlink(missing_ok=True)
     return count
 
 
-async def _on_disk(path: Path, act: Callable[..., Any], *arguments: Any) -> Any:
+async def _on_disk(path: Path | str, act: Callable[..., Any], *arguments: Any) -> Any:
     """Do it in a thread; what the disk refuses is told apart from what the network does."""
     try:
         return await asyncio.to_thread(act, *arguments)
@@ -125,6 +127,22 @@ async def _on_disk(path: Path, act: Callable[..., Any], *arguments: Any) -> Any:
         names, _, attributes = failures.describe(error)
         story = safe(f"{path} can't be written: {error.strerror or type(error).__name__}")
         raise Judged(failures.from_exception(names, story, attributes)) from error
+
+
+def _real(path: str) -> str:
+    """Where `path` leads. Only a regular file may be replaced: never a device, a pipe, a socket or a folder."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        kind = stat.S_IFREG
+    if not stat.S_ISREG(kind):
+        story = safe(f"{path} can't be written: it is there and not a regular file")
+        raise Judged(Failure(FailureClass.FATAL, "not_a_file", story, "save_to"))
+    return os.path.realpath(path)
+
+
+def _put(part: Path, path: Path) -> None:
+    os.replace(part, _real(str(path)))  # it may have become something else meanwhile
 
 
 def _sync(file: BinaryIO) -> None:

@@ -220,6 +220,13 @@ def test_a_message_names_the_kind_of_a_foreign_exception():
     assert judged(Fatal("no such page")).message == "no such page"
 
 
+def test_an_exception_without_a_text_is_told_by_its_kind():
+    assert judged(Delay("too early", seconds=1)).message == "too early"
+    for error in (Delay(seconds=1), Delay(None, seconds=1)):  # type: ignore[arg-type]
+        assert judged(error).message == "Delay"
+    assert judged(RuntimeError(None)).message == "RuntimeError"
+
+
 def test_a_message_is_cleaned_and_bounded():
     failure = judged(ValueError("\x1b[31mred\udcff" + "x" * 10_000))
     assert failure.message.startswith("ValueError: red�x")

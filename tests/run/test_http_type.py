@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,36 @@ async def test_a_body_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
         await driven(tmp_path, act)
 
 
+async def test_only_a_regular_file_is_replaced_and_a_link_stays_one(tmp_path: Path) -> None:
+    def act(double: EngineDouble) -> None:
+        for path in (folder / "pipe", folder / "to_pipe", folder):
+            failure = double.failure(double.run("http", {"url": site.url("/big"), "save_to": str(path)}))
+            assert (failure["class_"], failure["kind"]) == ("fatal", "not_a_file")
+            assert str(path) in failure["message"]
+        assert stat.S_ISFIFO((folder / "pipe").stat().st_mode)
+        for link, real in [("to_page", "real/page"), ("to_nothing", "real/new")]:
+            payload = {"url": site.url("/big"), "save_to": str(folder / link)}
+            assert double.result(double.run("http", payload))["saved_to"] == str(folder / link)
+            assert (folder / link).is_symlink()
+            assert (folder / real).read_bytes() == b"x" * 100_000
+            assert not (folder / real).is_symlink()
+        failure = double.failure(
+            double.run("http", {"url": site.url("/big"), "save_to": str(folder / "loop")})
+        )
+        assert failure["class_"] == "fatal"
+        assert sorted(path.name for path in (folder / "real").iterdir()) == ["new", "page"]
+
+    folder = tmp_path / "saved"
+    (folder / "real").mkdir(parents=True)
+    (folder / "real/page").write_text("old")
+    os.mkfifo(folder / "pipe")
+    links = {"to_pipe": "pipe", "to_page": "real/page", "to_nothing": "real/new", "loop": "loop"}
+    for link, target in links.items():
+        (folder / link).symlink_to(target)
+    async with Echo() as site:
+        await driven(tmp_path, act)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "kind"), [(Behaviour(), None), (Behaviour(Fault.REFUSE), "tcp_refused")]
 )
@@ -146,6 +178,8 @@ def test_a_request_that_cannot_be_meant_is_refused_before_it_runs(tmp_path: Path
         ({}, "url"),
         ({"url": "ftp://example.org/"}, "url must be"),
         ({"url": "http://[/"}, "url must be"),
+        ({"url": "http://xn--a/"}, "url must be"),
+        ({"url": "http://a.xn--a.example:80/x"}, "url must be"),
         ({"url": url, "metod": "GET"}, "unknown key"),
         ({"url": url, "method": "get it"}, "method"),
         ({"url": url, "headers": {"x": "a\r\nb: c"}}, "bad header"),
@@ -162,3 +196,7 @@ def test_a_request_that_cannot_be_meant_is_refused_before_it_runs(tmp_path: Path
             double.say(m.Validate(number, "http", json.dumps(payload)))
             problem = double.wait(m.Validated, lambda one, number=number: one.req == number).problem
             assert why in problem, (payload, problem)
+        failure = double.failure(double.run("http", {"url": "http://xn--a/"}))
+        assert (failure["class_"], failure["kind"]) == ("fatal", "invalid_payload")
+        double.say(m.Validate(99, "http", json.dumps({"url": "http://m\u00fcnchen.xn--mnchen-3ya.example/"})))
+        assert double.wait(m.Validated, lambda one: one.req == 99).problem == ""
