@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import StopRequested
 from ..errors import StaleLease
+from ..rules.hosts import named_host
 from .attempt_view import AttemptView
 from .attempts import Attempt
 from .handlers import Handler
@@ -52,7 +53,7 @@ class Context(AttemptView):
         """Say that a target refuses this route though its status didn't (a captcha); `host`: if empty, the one asked last."""
         if not (host or self._requests.host):
             raise ValueError("no request was made yet: name the host that refuses")
-        self._requests.blocked(host or self._requests.host, reason)
+        self._requests.blocked(named_host(host) if host else self._requests.host, reason)
 
     def log(self, text: str) -> None:
         """Write a line to the attempt's log file (`taskdeck log`)."""

@@ -15,6 +15,7 @@ import msgspec
 from ..config import Config
 from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
+from ..rules.hosts import bare_host
 from ..rules.payloads import decode, encode
 from ..rules.route_errors import ErrorType
 from ..rules.route_health import Sample
@@ -248,7 +249,7 @@ class Recorder:
             source=f"task:{task['id']}",
             settings=self.config.routing,
             uniform=self._outcomes.uniform,
-            target=result.target[:NOTE_LIMIT],
+            target=tx.redactor.text(bare_host(result.target)),
         )
 
     def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:

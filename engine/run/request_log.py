@@ -11,6 +11,7 @@ from typing import Any
 from ..edge.judging import is_tunnelled
 from ..edge.probe_errors import Circumstances, ErrorType, Verdict, classify
 from ..rules.cleaning import clean
+from ..rules.hosts import bare_host
 from .attempts import Attempt
 from .held import BLAMED
 from .messages import RouteResult
@@ -79,11 +80,11 @@ class RequestLog:
             setattr(error, BLAMED, verdict)
         told = str(verdict.error_type) if is_routes else type(error).__name__
         self._add(method, url, error=told, ms=self._ms(passage))
-        if self._attempt.run.route and url.host:
+        if self._attempt.run.route and self.host:
             neutral = ErrorType.PROBE_TARGET_DOWN if passage.connected else ErrorType.INTERNAL
             if verdict.error_type is ErrorType.CANCELLED:
                 neutral = ErrorType.CANCELLED
-            self._report(url.host, verdict.error_type if is_routes else neutral)
+            self._report(self.host, verdict.error_type if is_routes else neutral)
 
     def blocked(self, host: str, reason: str) -> None:
         """The target refuses this route, as the handler found out by itself (a captcha, a page of excuses)."""
@@ -107,7 +108,7 @@ class RequestLog:
         self._attempt.note("HTTP_REQUEST", _story(told, count), payload)
 
     def _add(self, method: str, url: Any, **facts: Any) -> None:
-        self.host = url.host or ""
+        self.host = _host_of(url)
         if len(self._waiting) < MOST:
             self._waiting.append({"host": _shown(self.host), "method": clean(method, limit=20), **facts})
         else:
@@ -130,6 +131,13 @@ class RequestLog:
         return round((self._attempt.clock.monotonic() - passage.began) * 1000, 1)
 
 
+def _host_of(url: Any) -> str:
+    try:
+        return url.host or ""
+    except ValueError:  # a name that is no IDNA: the request fails by itself
+        return ""
+
+
 def _verdict(error: BaseException, when: Circumstances) -> Verdict:
     if isinstance(error, asyncio.CancelledError):
         return Verdict(ErrorType.CANCELLED, "the request was cancelled")
@@ -141,7 +149,7 @@ def _is_routes(kind: ErrorType, passage: Passage) -> bool:
 
 
 def _shown(host: str) -> str:
-    return clean(host, limit=253, keep="")
+    return clean(bare_host(host), limit=253, keep="")
 
 
 def _story(told: list[dict[str, Any]], count: int) -> str:

@@ -17,6 +17,7 @@ from .. import NotDone, StopRequested
 from ..clock import Clock
 from ..errors import TaskdeckError
 from ..rules import checkpoints, payloads
+from ..rules.hosts import named_host
 from .attempt_view import AttemptView
 from .endings import InDoubt, log_line
 from .handlers import Handler
@@ -98,14 +99,16 @@ class SyncContext(AttemptView):
 
     def blocked(self, reason: str, host: str) -> None:
         """Say that `host` refuses this route although its status didn't (a captcha)."""
-        self._link.ask(blocked=reason, host=host)
+        self._link.ask(blocked=reason, host=named_host(host))
 
     def check(self) -> None:
         """Raise `StopRequested` where the task shall pause or stop; for places where there is nothing to save."""
         self._link.ask(check=True)
 
     def settle(self, *, succeeded: bool) -> None:
-        """The handler has ended: say what wasn't said yet."""
+        """The handler has ended: say what wasn't said yet; of a forked child nothing is said."""
+        if not self._link.is_ours:
+            return
         self._progress.close()
         if succeeded:
             self._end_step()
@@ -170,7 +173,7 @@ class SyncOnce:
             self._stops.check()
 
     def _record(self, error: BaseException | None) -> None:
-        if self.done:
+        if self.done or not self._link.is_ours:  # of a child, too, that leaves a block in which it was forked
             return
         if error is None:
             self._record_done(self.result)

@@ -1,7 +1,8 @@
 """The process of one sync handler: `python -m taskdeck.engine.run.sync_handler`, started by a worker for one attempt.
 
 It is given the attempt over an inherited socket, loads the one file that declares the type, and says how the handler ended.
-Must not run anything else.
+A process that the handler forks is none of it: where it comes back as if it were the handler, it ends. Must not run
+anything else.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -38,7 +40,10 @@ def main() -> int:
         given = link.receive()
         run = msgspec.convert(given["run"], Run)
         stops.listen()
-        link.ask(**_ended(given, run, link, stops, clock))
+        said = _ended(given, run, link, stops, clock)
+        if not link.is_ours:
+            _end_child(0)
+        link.ask(**said)
     except StopRequested:  # the worker is gone: nobody is there to be told
         return 1
     finally:
@@ -53,15 +58,24 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
     try:
         with stops.let_in():
             handler = _load(given["source"], Path(given["root"]), run.type)
+        if not link.is_ours:  # the file forked while it was loaded
+            _end_child(0)
         context = SyncContext(run, held, handler, link, stops, clock)
-        return {"returned": _call(handler, context, stops, run.payload)}
+        result = _call(handler, context, stops, run.payload)
+        if not link.is_ours:
+            _end_child(0)
+        return {"returned": "" if result is None else payloads.encode(result)}
     except InDoubt as error:
         return {"in_doubt": str(error)}
     except BaseException as error:  # this process's border: whatever is raised becomes an outcome
         if isinstance(error, StopRequested) and stops.asked:
             return {"stopped": True}
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None) and not link.is_ours:
+            _end_child(error.code or 0)
         sys.stdout.flush()
         sys.stderr.write(held.redactor.text(told(error)).rstrip() + "\n")
+        if not link.is_ours:
+            _end_child(1)
         return {"failed": msgspec.to_builtins(held.failure(error, clock.utc()))}
 
 
@@ -75,8 +89,8 @@ def _load(source: str, root: Path, name: str) -> Handler:
     return handler
 
 
-def _call(handler: Handler, context: SyncContext, stops: Stops, payload: str) -> str:
-    """The handler's result as JSON text; one that is there counts, even if a stop arrived in that moment."""
+def _call(handler: Handler, context: SyncContext, stops: Stops, payload: str) -> Any:
+    """The handler's result; one that is there counts, even if a stop arrived in that moment."""
     assert handler.function is not None
     results: list[Any] = []
     try:
@@ -87,7 +101,15 @@ def _call(handler: Handler, context: SyncContext, stops: Stops, payload: str) ->
             raise
     finally:
         context.settle(succeeded=bool(results))
-    return "" if results[0] is None else payloads.encode(results[0])
+    return results[0]
+
+
+def _end_child(code: int) -> NoReturn:
+    """End this process, which the handler forked; the attempt hears nothing of it."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code & 255)
 
 
 if __name__ == "__main__":

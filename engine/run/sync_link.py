@@ -1,5 +1,6 @@
 """The sync handler's end of its socket to the worker: one line out, one line back; and the wish to stop that SIGTERM brings.
 
+Only the process that was started may speak, none that the handler forks.
 Any thread may ask; only the main thread is ever stopped, and never in the middle of an exchange or an operation.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 from .. import StopRequested
 from ..clock import Clock
-from ..errors import rebuild
+from ..errors import Refused, rebuild
 
 RING_EVERY = 0.05
 """Seconds."""
@@ -103,6 +104,12 @@ class WorkerLink:
         self._lines = sock.makefile("rb")
         self._stops = stops
         self._asking = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Is this the process that was started, and not one that the handler forked?"""
+        return os.getpid() == self._pid
 
     def receive(self) -> dict[str, Any]:
         """The next line. Raises `StopRequested` where the worker is gone."""
@@ -112,7 +119,14 @@ class WorkerLink:
         return json.loads(line)
 
     def ask(self, **said: Any) -> dict[str, Any]:
-        """Say it and wait for the answer. Raises what the worker refused it with, or `StopRequested` after the exchange."""
+        """Say it and wait for the answer. Raises what the worker refused it with, or `StopRequested` after the exchange.
+
+        `Refused` in a process that the handler forked.
+        """
+        if not self.is_ours:
+            raise Refused(
+                "a forked child can't speak for the task", remedy="let the handler's own process say it"
+            )
         line = json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
         with self._stops.held_off(), self._asking:
             try:

@@ -62,6 +62,16 @@ def says(ctx: SyncContext) -> Any:
     return {"kept": kept, "now": dict(ctx.checkpoint)}
 
 
+@task("refused")
+def refused(ctx: SyncContext, params: dict[str, str]) -> str:
+    ctx.blocked("captcha", params["host"])
+    try:
+        ctx.blocked("captcha", "https://u:hunter2/@")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 @task("progress")
 def progress(ctx: SyncContext) -> None:
     for n in range(1000):
@@ -187,6 +197,27 @@ def stop_inside(ctx: SyncContext) -> str:
 def by_urllib(ctx: SyncContext, params: dict[str, str]) -> str:
     with urllib.request.urlopen(params["url"], timeout=5) as answer:
         return answer.read().decode()
+
+
+@task("forks")
+def forks(ctx: SyncContext, params: dict[str, str]) -> Any:
+    """A child comes back as if it were the handler, or speaks; the handler itself waits for it and goes on."""
+    with ctx.once("upload:1") as op:
+        child = os.fork()
+        if not child:
+            if params["how"] == "raises":
+                raise Fatal("of the child, hunter2://u:hunter2@example.org")
+            if params["how"] == "exits":
+                sys.exit(7)
+            if params["how"] == "speaks":
+                ctx.save(child=True)
+            if params["how"] == "progress":
+                ctx.progress(99)
+            return object() if params["how"] == "no_json" else "of the child"
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        op.result = "of the parent"
+    ctx.save(parent=True)
+    return code
 
 
 @task("thread_left_behind")

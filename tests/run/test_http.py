@@ -214,6 +214,30 @@ async def test_a_captcha_is_told_as_a_refusal_by_the_target(tmp_path: Path) -> N
         await driven(tmp_path, act)
 
 
+async def test_of_a_refusing_url_nothing_but_its_host_is_told(tmp_path: Path) -> None:
+    def act(double: EngineDouble) -> None:
+        fence = double.run(
+            "captcha_by_url", {"host": "https://u:hunter2@Shop.example:8443/a?k=v"}, route=leased
+        )
+        assert "name the host" in double.result(fence)
+        (told,) = double.all(m.RouteResult)
+        assert (told.status, told.target) == (403, "shop.example")
+        (note,) = (one for one in double.all(m.Note) if one.event_type == "ROUTE_BLOCKED")
+        assert note.message == "shop.example: captcha"
+
+    async with HttpProxy() as proxy:
+        leased = route(proxy)
+        await driven(tmp_path, act)
+
+
+async def test_a_name_that_is_none_fails_the_request_and_not_its_report(tmp_path: Path) -> None:
+    def act(double: EngineDouble) -> None:
+        failure = double.failure(double.run("fetch", {"url": "http://xn--a/"}))
+        assert "idna" not in failure["message"].lower(), failure
+
+    await driven(tmp_path, act)
+
+
 def test_the_library_is_imported_only_where_it_is_used(tmp_path: Path) -> None:
     with engine(tmp_path, HANDLERS) as double:
         assert double.result(double.run("imported")) is False

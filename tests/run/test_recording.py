@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskdeck.engine.rules.declarations import declared_route
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
@@ -16,11 +17,13 @@ from taskdeck.engine.run.messages import (
     OperationEnd,
     Outcome,
     Progress,
+    RouteResult,
     Save,
     Started,
 )
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
+from taskdeck.engine.store import routes
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
@@ -352,6 +355,17 @@ def test_a_checkpoint_or_key_with_a_secret_is_refused_with_the_remedy(
     assert "a secret stands in the key" in begun.error
     assert kept(scratch) == []
     assert "hunter2" not in str(scratch.query("SELECT * FROM event_log"))
+
+
+def test_of_the_target_that_a_worker_tells_only_the_host_is_kept(
+    scratch: Scratch, recorder: Recorder
+) -> None:
+    scratch.declare(declared_route({"id": "eu-1", "url": "http://p.example.net:8080"}))
+    task = scratch.running()
+    scratch.do(routes.claim_slot, "eu-1", task, 300.0, "a test")
+    for target in ("https://ann:hunter2pass@shop.example/x?token=hunter2pass", "shop.example"):
+        tell(scratch, recorder, task, RouteResult(task["id"], task["fence"], "eu-1", target, status=403))
+    assert scratch.query("SELECT target FROM route_sample") == [("shop.example",)] * 2
 
 
 def test_where_a_source_goes_on_is_no_secret(scratch: Scratch, recorder: Recorder) -> None:

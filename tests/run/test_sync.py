@@ -282,6 +282,34 @@ def test_a_thread_left_behind_does_not_hold_the_end_nor_hide_the_result(tmp_path
         assert not running(double.wait(m.Started).pid)
 
 
+def test_of_a_refusing_url_nothing_but_its_host_is_told(tmp_path: Path) -> None:
+    with engine(tmp_path) as double:
+        leased = m.LeasedRoute("eu-1", "http", "127.0.0.1", 1)
+        fence = double.run("refused", {"host": "https://u:hunter2@shop.example/a"}, route=leased)
+        assert "name the host" in double.result(fence)
+        assert [one.target for one in double.all(m.RouteResult)] == ["shop.example"]
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("returns", 0), ("no_json", 0), ("raises", 1), ("exits", 7), ("speaks", 1), ("progress", 1)],
+)
+def test_a_forked_child_decides_nothing_and_is_heard_of_in_the_log_only(
+    tmp_path: Path, how: str, code: int
+) -> None:
+    with engine(tmp_path) as double:
+        fence = double.run("forks", {"how": how})
+        assert double.result(fence) == code
+        assert double.checkpoints[42] == {"parent": True}
+        assert double.operations["", "upload:1"] == {"state": "DONE", "result": '"of the parent"'}
+        assert double.all(m.Progress) == []
+        assert len(double.all(m.Outcome)) == 1
+        log = double.outcome(fence).tail
+        assert ("Fatal: of the child" in log) == (how == "raises")
+        assert ("Refused: a forked child can't speak" in log) == (how in ("speaks", "progress"))
+        assert "hunter2@" not in log
+
+
 def test_a_type_that_is_gone_from_its_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "jobs.py"
     path.write_text("from taskdeck.engine import task\n@task('gone')\ndef gone(ctx): ...\n")
