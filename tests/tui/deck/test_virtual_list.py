@@ -266,6 +266,14 @@ async def test_wide_characters_keep_the_columns_straight() -> None:
         assert app.widget.render_line(1).cell_length == 34
 
 
+async def test_a_list_that_is_gone_keeps_nothing_that_was_drawn() -> None:
+    async with staged(listed()) as (app, pilot):
+        app.widget.set_rows(range(1, 100))
+        await until(pilot, lambda: bool(app.widget._styles_cache._cache))
+        await app.widget.remove()
+        assert not app.widget._styles_cache._cache
+
+
 def test_flexible_columns_share_what_is_left() -> None:
     columns = [Column("a", "A", 4), Column("b", "B", 2, flex=True), Column("c", "C", 2, flex=True)]
     assert widths(columns, 20) == (4, 7, 6)

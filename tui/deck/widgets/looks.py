@@ -117,5 +117,10 @@ class LineWidget(Widget):
         self._drawn_looks.clear()
         self.forget()
 
+    def on_unmount(self) -> None:
+        """Let go of what was drawn: Textual keeps the caches of a thousand widgets that are gone."""
+        self.refresh()
+        self.forget()
+
     def forget(self) -> None:
         """Drop everything that was drawn with the styles or the width of before."""
