@@ -87,7 +87,7 @@ class Reader:
     def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
         """The ids of all tasks that match, oldest first."""
         query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), True).order_by(t.Task.id)
-        return self._read(lambda: [row[0] for row in query.tuples().execute(self._db)])
+        return self.ask(lambda connection: [row[0] for row in connection.execute(*query.sql())])
 
     def states(self, ids: list[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
