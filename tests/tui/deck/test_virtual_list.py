@@ -269,9 +269,9 @@ async def test_wide_characters_keep_the_columns_straight() -> None:
 async def test_a_list_that_is_gone_keeps_nothing_that_was_drawn() -> None:
     async with staged(listed()) as (app, pilot):
         app.widget.set_rows(range(1, 100))
-        await until(pilot, lambda: bool(app.widget._styles_cache._cache))
+        await until(pilot, lambda: len(app.widget._strips) == 7)
         await app.widget.remove()
-        assert not app.widget._styles_cache._cache
+        assert len(app.widget._strips) == 0
 
 
 def test_flexible_columns_share_what_is_left() -> None:
