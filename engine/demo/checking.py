@@ -1,27 +1,35 @@
 """`demo --check`: judges a demo from its database, the site's ledger and the files it left, and from nothing else.
 
 The standard library alone, and none of the store's code. Knows what must have come of each task from `plan`; what the audit
-tells is the business of `stories`. Reads only.
+tells is the business of `stories` and `holdings`, what came of the tasks otherwise that of `outcomes`. Reads only, and never
+stumbles: what is damaged beyond reading is a finding of its own, and the rest is still judged.
 """
 
 from __future__ import annotations
 
-import base64
 import json
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from . import plan
 from .catalogue import orders
-from .stories import BUSY, Row, Stories
+from .holdings import BUSY, Row
+from .outcomes import Outcomes
+from .passwords import Passwords
+from .stories import Stories
 
-BLOCK = 1 << 20
+NOTED = {plan.RUN_FILE: {"chaos": bool, "kills": list}, plan.WORLD_FILE: {"proxies": list, "ledger": str}}
+"""What must stand in the demo's own notes."""
+FULL = re.compile(rb"no space left on device|disk (is )?full|disk_full|disk quota exceeded", re.IGNORECASE)
+"""How a full disk is told of by the system, by SQLite and by the engine."""
 
 
 @dataclass
@@ -54,25 +62,26 @@ class Findings:
     """What chaos killed: what, pid, how."""
 
 
-def examine(database: Path, folder: Path) -> Findings:
-    """Judge the demo in `folder` that ran on `database`. Raises `OSError` or `sqlite3.Error` where they can't be read."""
-    run = json.loads((folder / plan.RUN_FILE).read_text(encoding="utf-8"))
+def examine(database: Path, folder: Path, *known: str) -> Findings:
+    """Judge the demo in `folder` that ran on `database`; what can't be read at all is a finding too.
+
+    `known`: problems that the caller knows of. They come first; nothing but a full disk comes before them.
+    """
+    early = [*_full_disk(folder), *known]
     uri = f"file:{quote(str(database.resolve()))}?mode=ro"
     anchors = database.with_name(f"{database.name}.anchors")
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
-        connection.execute("BEGIN")
-        examination = Examination(Stories(connection, anchors), folder, run)
-        examination.check()
-    examination.findings.problems += _secrets(database, folder)
-    return examination.findings
-
-
-def examine_safely(database: Path, folder: Path) -> Findings:
-    """As `examine`; what can't be read at all is a finding too."""
     try:
-        return examine(database, folder)
-    except (OSError, ValueError, KeyError, sqlite3.Error) as error:
-        return Findings([f"{database}: it can't be judged: {type(error).__name__}: {error}"])
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            connection.execute("BEGIN")
+            examination = Examination(Stories(connection, anchors), folder)
+            examination.check()
+        findings = examination.findings
+    except (OSError, sqlite3.Error) as error:
+        findings = Findings([f"{database}: it can't be judged: {type(error).__name__}: {error}"])
+    findings.problems[:0] = early
+    findings.problems += Passwords(database, folder).check()
+    return findings
 
 
 def folder_beside(database: Path) -> Path:
@@ -82,37 +91,62 @@ def folder_beside(database: Path) -> Path:
 
 def folder_of(database: Path) -> Path | None:
     """The folder of the demo that ran on this database; None where there is none."""
-    places = (folder_beside(database), database.parent)
-    return next((each for each in places if (each / plan.RUN_FILE).is_file()), None)
+    if (beside := folder_beside(database)).is_dir():
+        return beside
+    notes = (database.parent / plan.RUN_FILE, database.parent / plan.WORLD_FILE)
+    return database.parent if any(note.is_file() for note in notes) else None
 
 
 class Examination:
     """One judgement of one snapshot."""
 
-    def __init__(self, stories: Stories, folder: Path, run: Mapping[str, Any]) -> None:
-        self.findings = Findings()
+    def __init__(self, stories: Stories, folder: Path) -> None:
+        self.findings = Findings(stories.problems)
         self._stories = stories
         self._rows = stories.rows
         self._folder = folder
-        self._run = run
+        self._found: list[tuple[plan.Planned, Row]] = []
+        self._run: Mapping[str, Any] = {}
+        self._world: Mapping[str, Any] = {}
 
     def check(self) -> None:
-        """Everything that the database and the ledger tell."""
-        self.findings.problems += self._stories.check()
+        """Everything that the database, the ledger and the files tell."""
+        self._run, self._world = self._note(plan.RUN_FILE), self._note(plan.WORLD_FILE)
+        self._stories.check()
+        part = self._stories.part
+        part("the audit", self._count)
+        part("the tasks", self._ends)
+        part("the resources and routes", self._inventory)
+        part("the ledger", self._uploads)
+        Outcomes(self._stories, self._folder, self._say, self._found).check()
+        part("the kills", self._kills)
+
+    def _note(self, name: str) -> Mapping[str, Any]:
+        """One of the demo's own notes; empty where it is damaged."""
+        try:
+            found = json.loads((self._folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            found = type(error).__name__
+        if isinstance(found, dict) and all(isinstance(found.get(key), of) for key, of in NOTED[name].items()):
+            return found
+        self._say(f"{name} is missing or damaged: what it told is taken as if there were nothing")
+        return {}
+
+    def _count(self) -> None:
         self.findings.events = next(self._rows("SELECT count(*) AS n FROM event_log"))["n"]
-        self._ends()
-        self._inventory()
-        self._uploads()
-        self._kills()
 
     def _say(self, problem: str) -> None:
         self.findings.problems.append(problem)
+
+    @property
+    def _chaos(self) -> bool:
+        return bool(self._run.get("chaos"))
 
     # ---- tasks ---------------------------------------------------------------------------------------------------
 
     def _ends(self) -> None:
         rows = {row["idempotency_key"]: row for row in self._rows("SELECT * FROM task ORDER BY id")}
-        planned = {each.key: each for each in plan.in_order(chaos=self._run["chaos"])}
+        planned = {each.key: each for each in plan.in_order(chaos=self._chaos)}
         for key in sorted(planned.keys() - rows.keys()):
             self._say(f"{key}: the task is missing")
         for key in rows.keys() - planned.keys():
@@ -121,7 +155,8 @@ class Examination:
         for key, each in planned.items():
             line = lines.setdefault(each.kind, Line(each.kind, expected=each.end))
             if key in rows:
-                self._end(each, rows[key], line)
+                self._found.append((each, rows[key]))
+                self._stories.part(key, partial(self._end, each, rows[key], line))
         self.findings.lines = list(lines.values())
 
     def _end(self, each: plan.Planned, row: Row, line: Line) -> None:
@@ -151,17 +186,34 @@ class Examination:
             " WHERE removed_at IS NULL ORDER BY resource_id, number"
         ):
             self.findings.resources.append({**row, "leases": leases[row["id"]]})
-        natures = {each["id"]: each["nature"] for each in self._world().get("proxies", ())}
+        natures = {each["id"]: each["nature"] for each in self._world.get("proxies", ())}
         for row in self._rows(
             "SELECT route_id AS id, score, exit_ip, expected_ip, last_error_type AS last_error,"
             " (SELECT state FROM route_slot s WHERE s.route_id = route.route_id ORDER BY number LIMIT 1) AS state"
             " FROM route JOIN route_health USING (route_id) WHERE removed_at IS NULL ORDER BY route_id"
         ):
+            row["state"] = row["state"] or "missing"
+            row["score"] = row["score"] if isinstance(row["score"], float) else None
             route = {**row, "nature": natures.get(row["id"], ""), "leases": leases[row["id"]]}
             self.findings.routes.append(route)
             self._route(route)
-        if len(self.findings.routes) != len(natures):
-            self._say(f"{len(natures)} proxies were announced, {len(self.findings.routes)} routes are known")
+        browsers = {f"{plan.BROWSER}-{n}": 1 for n in range(1, plan.BROWSERS + 1)}
+        self._planned("resource", browsers)
+        self._planned("route", dict.fromkeys(natures, plan.ROUTE_SLOTS))
+
+    def _planned(self, kind: str, planned: Mapping[str, int]) -> None:
+        """What was configured is there, no more and no less of it."""
+        found = {
+            row["name"]: row["capacity"]
+            for row in self._rows(f"SELECT {kind}_id AS name, capacity FROM {kind} WHERE removed_at IS NULL")
+        }
+        for name in sorted(planned.keys() - found.keys()):
+            self._say(f"{kind} {name} is missing")
+        for name in sorted(found.keys() - planned.keys()):
+            self._say(f"{kind} {name}: nobody planned it")
+        for name in sorted(planned.keys() & found.keys()):
+            if planned[name] != found[name]:
+                self._say(f"{kind} {name}: it has {found[name]} slots, not {planned[name]}")
 
     def _route(self, route: Row) -> None:
         if (why := plan.NEVER_LEASED.get(route["id"])) is None:
@@ -171,17 +223,16 @@ class Examination:
         if route["state"] in ("AVAILABLE", *BUSY):
             self._say(f"route {route['id']}: {route['state']}, although {why}")
 
-    def _world(self) -> Mapping[str, Any]:
-        path = self._folder / plan.WORLD_FILE
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
     # ---- uploads -------------------------------------------------------------------------------------------------
 
     def _uploads(self) -> None:
         expected = {each["order_id"]: each for each in orders()}
-        ledger = self._folder / Path(self._world().get("ledger", "ledger.jsonl")).name  # a copy has its own
+        ledger = self._folder / Path(self._world.get("ledger", "ledger.jsonl")).name  # a copy has its own
         seen = Counter[str]()
         for number, record in _ledger(ledger):
+            if record is None:
+                self._say(f"ledger line {number}: it is torn or no record")
+                continue
             row = str(record.get("row"))
             seen[row] += 1
             if row not in expected:
@@ -194,14 +245,16 @@ class Examination:
         self.findings.uploads_expected = len(expected)
         self.findings.uploads_seen = sum(seen.values())
         self.findings.uploads_duplicated = sum(1 for count in seen.values() if count > 1)
-        for row in self._rows("SELECT * FROM operation WHERE state <> 'DONE'"):
-            self._say(f"operation {row['operation_key']!r} of #{row['task_id']}: {row['state']}, not DONE")
 
     # ---- kills ---------------------------------------------------------------------------------------------------
 
     def _kills(self) -> None:
         """Each kill that was reported is in the audit; under chaos there were enough, each of another process."""
-        self.findings.kills = list(self._run.get("kills", ()))
+        for kill in self._run.get("kills", ()):
+            if isinstance(kill, dict) and {"what", "pid", "how"} <= kill.keys():
+                self.findings.kills.append(kill)
+            else:
+                self._say(f"{plan.RUN_FILE}: one of its kills is none")
         lost = {
             json.loads(row["payload_json"] or "{}").get("pid")
             for row in self._rows(
@@ -211,7 +264,7 @@ class Examination:
         for kill in self.findings.kills:
             if kill["pid"] not in lost:
                 self._say(f"{kill['what']} {kill['pid']} was killed, and no event tells of it")
-        if not self._run["chaos"]:
+        if not self._chaos:
             return
         for what, least in plan.LEAST_KILLS.items():
             pids = {kill["pid"] for kill in self.findings.kills if kill["what"] == what}
@@ -221,50 +274,28 @@ class Examination:
             self._say("nothing died between a request and its record")
 
 
-def _ledger(path: Path) -> Iterator[tuple[int, Row]]:
+def _ledger(path: Path) -> Iterator[tuple[int, Row | None]]:
+    """Each line by its number; None where it is no record."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        yield number, json.loads(line)
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        yield number, record if isinstance(record, dict) else None
 
 
-# ---- secrets ----------------------------------------------------------------------------------------------------------
-
-
-def _secrets(database: Path, folder: Path) -> list[str]:
-    """Each file of the demo, its database and its logs in which a proxy's password stands, in any of its spellings."""
-    spellings = _spellings(folder)
-    hidden = folder / plan.SECRETS
-    files = {path for path in folder.rglob("*") if path.is_file() and hidden not in path.parents}
-    files |= {path for path in database.parent.glob(f"{database.name}*") if path.is_file()}
-    return [
-        f"{path}: the password of {name} stands in it"
-        for path in sorted(files)
-        for name in _found(path, spellings)
-    ]
-
-
-def _spellings(folder: Path) -> dict[str, list[bytes]]:
-    """By route: its password plainly, percent-encoded, and as a proxy is sent it."""
-    found: dict[str, list[bytes]] = {}
-    world = folder / plan.WORLD_FILE
-    for each in json.loads(world.read_text(encoding="utf-8"))["proxies"] if world.exists() else ():
-        if each.get("password_file"):
-            password = (
-                (folder / plan.SECRETS / Path(each["password_file"]).name).read_text(encoding="utf-8").strip()
-            )
-            login = base64.b64encode(f"{each['username']}:{password}".encode())
-            found[each["id"]] = [password.encode(), quote(password, safe="").encode(), login]
-    return found
-
-
-def _found(path: Path, spellings: Mapping[str, Iterable[bytes]]) -> set[str]:
-    longest = max((len(each) for many in spellings.values() for each in many), default=0)
-    found: set[str] = set()
-    rest = b""
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            window = rest + block
-            found |= {name for name, many in spellings.items() if any(each in window for each in many)}
-            rest = window[-longest:]
-    return found
+def _full_disk(folder: Path) -> list[str]:
+    """What the engine said of a full disk, in the file it wrote to: one sentence, or none."""
+    for file in (folder / plan.ENGINE_LOG, folder / "logs" / "engine.log", folder / "world.out"):
+        try:
+            with file.open("rb") as opened:
+                full = any(FULL.search(line) for line in opened)
+        except OSError:
+            continue
+        if full:
+            return [
+                f"the disk is full (or was): {file.relative_to(folder)} says so; make room, and run it again"
+            ]
+    return []

@@ -29,6 +29,15 @@ NEVER_LEASED = {
 }
 """Routes that no task may ever be given, since a route is handed out only after it passed a check."""
 
+BROWSER = "browser"
+BROWSERS = 3
+ROUTE_SLOTS = 4
+"""The pool of resources, how many there are, one slot each; and how many slots each route has."""
+HANDLERS_NEED = {"demo_upload": ("resource",), "demo_browser": ("resource",)} | {
+    type_: ("route",) for type_ in ("demo_fetch", "demo_limited", "demo_flaky", "demo_slow")
+}
+"""What the handlers in `jobs` ask for beside what a task asks for itself."""
+
 FAULT_POINT = "fault point"
 LEAST_KILLS = {"worker": 5, "engine": 3}
 
@@ -88,7 +97,7 @@ def configuration(world: Mapping[str, Any], database: Path, folder: Path, *, cha
     probes = f"[routing]\nprobe_urls = {_toml([world['nonce_url']])}\nip_urls = {_toml([world['ip_url']])}\n"
     text = "\n".join(lines).replace("[routing]\n", probes, 1)
     assert site
-    text += '\n[[resources]]\nid = "browser"\npool = "browser"\ncount = 3\n'
+    text += f'\n[[resources]]\nid = "{BROWSER}"\npool = "{BROWSER}"\ncount = {BROWSERS}\n'
     return text + "".join(_route(each) for each in world["proxies"])
 
 
@@ -103,7 +112,7 @@ def _route(proxy: Mapping[str, Any]) -> str:
         "id": proxy["id"],
         "url": f"{proxy['scheme']}://{login}{proxy['host']}:{proxy['port']}",
         "group": proxy.get("group", "demo"),
-        "capacity": 4,
+        "capacity": ROUTE_SLOTS,
         "expected_ip": proxy.get("exit_ip"),
         "password": f"file:{proxy['password_file']}" if proxy.get("password_file") else None,
     }
@@ -129,6 +138,18 @@ class Planned:
     end: str = "SUCCESS"
     reason: str = ""
     least_attempts: int = 1
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What its handler is given; a command has none."""
+        return json.loads(self.spec.get("payload", "{}"))
+
+    @property
+    def leases(self) -> set[str]:
+        """What it must have held whenever it ran: `resource` = a browser, `route` = one of the routes."""
+        own = {"resource"} if self.spec.get("needs") else set()
+        own |= {"route"} if self.spec.get("route") else set()
+        return own | set(HANDLERS_NEED.get(self.spec.get("type", ""), ()))
 
 
 UPLOADS = 6
@@ -208,7 +229,7 @@ def _commands(folder: str) -> Iterator[Planned]:
     yield _command("command", "command-left-behind", ["sh", "-c", "sleep 300 & echo done"], folder)
     for n in range(1, 3):
         script = "echo this is $TASKDECK_RESOURCE_BROWSER; sleep 0.2"
-        yield _command("with a browser", f"browsing-{n}", ["sh", "-c", script], folder, needs=["browser"])
+        yield _command("with a browser", f"browsing-{n}", ["sh", "-c", script], folder, needs=[BROWSER])
     script = "echo leaves through $TASKDECK_ROUTE"
     yield _command("with a route", "routed", ["sh", "-c", script], folder, route="demo")
     for n in range(1, 3):

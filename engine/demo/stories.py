@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
+from .holdings import OF_SLOTS, Holdings, Row, rows
 
 MOVES = {
     "PENDING": "RUNNING PAUSED CANCELLED",
@@ -35,8 +36,15 @@ HASHED = (
 )
 """What an event's hash covers, in this order, behind the hash of the one before."""
 
-BUSY = ("LEASED", "RUNNING")
-OF_SLOTS = ("RESOURCE_LEASED", "RESOURCE_RELEASED", "RESOURCE_STATE", "ROUTE_STATE")
+ENDS = ("SUCCESS", "FAILED", "DEAD", "CANCELLED")
+"""States whose beginning TASK_FINISHED tells of."""
+ANCHOR = re.compile(r"(\d{1,18}) \d+ ([0-9a-f]{64}|-?) ?\S+Z")
+"""Event, count, hash and time; only the audit without an event has no hash."""
+UNREADABLE = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    *(OSError, sqlite3.Error),
+)
+"""What damaged rows and files can lead to. Each is a finding of its own, and the rest is still judged."""
 
 
 @dataclass
@@ -46,15 +54,10 @@ class Tale:
     state: str = "PENDING"
     attempt: int = 0
     fence: int = 0
-
-
-@dataclass
-class Holding:
-    """One slot of a resource or route so far: its state, and who holds it under which fence."""
-
-    state: str = "AVAILABLE"
-    holder: int | None = None
-    fence: int = 0
+    ended: str = ""
+    """An end whose TASK_FINISHED is still to come."""
+    left: dict[int, str] = field(default_factory=dict)
+    """Why the task left RUNNING, by the fence of the attempt."""
 
 
 class Stories:
@@ -64,27 +67,36 @@ class Stories:
         self._connection = connection
         self._anchors = anchors
         self.problems: list[str] = []
-        self._tales: dict[int, Tale] = {}
-        self._slots: dict[tuple[str, str, int], Holding] = {}
+        self.tales: dict[int, Tale] = {}
+        self.holdings = Holdings(connection, self._say, self._fence_of)
         self._fence = 0
+        self._anchored = 0
 
     def check(self) -> list[str]:
         """Everything; returns the problems."""
-        self._chain()
-        for event in self.rows("SELECT * FROM event_log ORDER BY event_id"):
-            self._event(event)
-        self._tasks()
-        self._attempts()
-        for kind in ("resource", "route"):
-            self._slot_table(kind)
-        self._sequence()
+        self.part("the chain of the audit", self._chain)
+        self.part("the resources and routes", self.holdings.begin)
+        self.part("the audit", self._events)
+        self.part("the table of tasks", self._tasks)
+        self.part("the table of attempts", self._attempts)
+        self.part("the tables of slots", self.holdings.tables)
+        self.part("the sequence of fences", self._sequence)
         return self.problems
+
+    def part(self, what: str, judge: Callable[[], None]) -> None:
+        """Judge one part; where it is too damaged for that, say so, and never quote what stands in it."""
+        try:
+            judge()
+        except UNREADABLE as error:
+            why = f": {error}" if isinstance(error, sqlite3.Error | OSError) else ""
+            self._say(f"{what}: it can't be judged to its end ({type(error).__name__}{why})")
 
     def rows(self, sql: str, *args: object) -> Iterator[Row]:
         """Rows of a query by name."""
-        cursor = self._connection.execute(sql, args)
-        names = [column[0] for column in cursor.description]
-        return (dict(zip(names, values, strict=True)) for values in cursor)
+        return rows(self._connection, sql, *args)
+
+    def _fence_of(self, task: int) -> int | None:
+        return self.tales[task].fence if task in self.tales else None
 
     def _say(self, problem: str) -> None:
         self.problems.append(problem)
@@ -99,7 +111,9 @@ class Stories:
                 self._say(f"event {event['event_id']}: the audit was another when it was anchored outside")
             if event["event_id"] != last + 1:
                 self._say(f"event {last + 1} is missing: the next one is {event['event_id']}")
-            text = json.dumps([event[name] for name in HASHED], ensure_ascii=False, separators=(",", ":"))
+            text = json.dumps(
+                [event[name] for name in HASHED], ensure_ascii=False, separators=(",", ":"), default=repr
+            )
             if hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest() != event["hash"]:
                 self._say(
                     f"event {event['event_id']}: the chain breaks here, it or the one before was changed"
@@ -108,18 +122,36 @@ class Stories:
         head = [(row["event_id"], row["hash"]) for row in self.rows("SELECT * FROM event_head")]
         if head != [(last, previous)]:
             self._say(f"the chain ends at event {last}, its head says {[number for number, _ in head]}")
-
         if noted:
             self._say(f"event {min(noted)} was anchored outside, and is not there")
+        if last and self._anchored != last:
+            self._say(
+                f"the audit ends at event {last}, but was anchored outside up to event {self._anchored}"
+            )
 
     def _noted(self) -> dict[int, str]:
         """Hashes by event that were noted outside the database: lines of event, count, hash, time."""
-        if not self._anchors.exists():
-            return {}
-        lines = [line.split() for line in self._anchors.read_text(encoding="utf-8").splitlines()]
-        return {int(line[0]): line[2] for line in lines if len(line) == 4 and int(line[0])}
+        noted: dict[int, str] = {}
+        if not self._anchors.is_file():
+            self._say(f"{self._anchors.name} is missing: nothing outside the database vouches for the audit")
+        else:
+            text = self._anchors.read_text(encoding="utf-8", errors="replace")
+            for number, line in enumerate(text.splitlines(), 1):
+                if found := ANCHOR.fullmatch(line):
+                    noted[int(found[1])] = found[2]
+                else:
+                    self._say(f"{self._anchors.name} line {number}: it is no anchor")
+        self._anchored = max(noted, default=0)
+        return {event: noted for event, noted in noted.items() if event}
 
     # ---- events --------------------------------------------------------------------------------------------------
+
+    def _events(self) -> None:
+        for event in self.rows("SELECT * FROM event_log ORDER BY event_id"):
+            self.part(f"event {event['event_id']}", partial(self._event, event))
+        for number, tale in self.tales.items():
+            if tale.ended:
+                self._say(f"#{number}: it ended as {tale.ended}, and no TASK_FINISHED tells of it")
 
     def _event(self, event: Row) -> None:
         try:
@@ -129,25 +161,37 @@ class Stories:
             return
         where = f"event {event['event_id']}"
         if event["event_type"] == "TASK_CREATED":
-            if event["task_id"] in self._tales:
+            if event["task_id"] in self.tales:
                 self._say(f"{where}: #{event['task_id']} is created a second time")
-            self._tales[event["task_id"]] = Tale()
+            self.tales[event["task_id"]] = Tale()
         elif event["event_type"] == "TASK_STATE":
             self._move(where, event, payload)
+        elif event["event_type"] == "TASK_FINISHED":
+            self._finished(where, event["task_id"], payload)
         elif event["event_type"] in OF_SLOTS and "to" in payload:
-            self._slot(where, event, payload)
+            self.holdings.event(where, event, payload)
+
+    def _finished(self, where: str, number: int, payload: Row) -> None:
+        tale = self.tales.get(number, Tale())
+        if not tale.ended or payload.get("state") != tale.ended:
+            self._say(
+                f"{where}: #{number} is told to have finished as {payload.get('state')}, but it did not then"
+            )
+        tale.ended = ""
 
     def _move(self, where: str, event: Row, payload: Row) -> None:
         number, came, to = event["task_id"], payload.get("from"), payload.get("to")
         where = f"{where} (#{number} {came} → {to}, {event['reason']})"
-        tale = self._tales.get(number)
+        tale = self.tales.get(number)
         if tale is None:
             self._say(f"{where}: the task was never created")
-            tale = self._tales[number] = Tale()
+            tale = self.tales[number] = Tale()
         if came != tale.state:
             self._say(f"{where}: the task was {tale.state}, so a change has no event, or an event no change")
         if to not in MOVES.get(str(came), "").split():
             self._say(f"{where}: this move is not allowed")
+        if came == "RUNNING":
+            tale.left[tale.fence] = str(event["reason"])
         if event["reason"] == "dispatched":
             self._dispatched(where, tale, payload)
         elif (fence := payload.get("fence", tale.fence)) < tale.fence:
@@ -155,7 +199,9 @@ class Stories:
         else:
             tale.fence = fence
             self._fence = max(self._fence, fence)
-        tale.state = str(to)
+        if tale.ended:
+            self._say(f"{where}: it ended as {tale.ended} before, and no TASK_FINISHED tells of it")
+        tale.state, tale.ended = str(to), str(to) if to in ENDS else ""
 
     def _dispatched(self, where: str, tale: Tale, payload: Row) -> None:
         fence = payload.get("fence") or 0
@@ -166,72 +212,16 @@ class Stories:
         tale.attempt, tale.fence = tale.attempt + 1, fence
         self._fence = max(self._fence, fence)
 
-    # ---- who holds what ------------------------------------------------------------------------------------------
-
-    def _slot(self, where: str, event: Row, payload: Row) -> None:
-        kind = "resource" if event["resource_id"] is not None else "route"
-        name, number = event[f"{kind}_id"], payload.get("slot", 1)
-        slot = self._slots.setdefault((kind, name, number), Holding())
-        where = f"{where} ({kind} {name}{f'/{number}' if 'slot' in payload else ''})"
-        if event["event_type"] == "RESOURCE_LEASED":
-            self._leased(where, slot, event, payload)
-        elif slot.state in BUSY and payload.get("fence") != slot.fence:
-            self._say(f"{where}: it is held under fence {slot.fence}, not {payload.get('fence')}")
-        if payload.get("from") != slot.state:
-            self._say(f"{where}: it leaves {payload.get('from')}, but was {slot.state}")
-        slot.state = payload["to"]
-        if slot.state not in BUSY:
-            slot.holder = None
-
-    def _leased(self, where: str, slot: Holding, event: Row, payload: Row) -> None:
-        fence = payload.get("fence") or 0
-        if slot.holder is not None:
-            self._say(f"{where}: two holders at once, #{slot.holder} and #{event['task_id']}")
-        if fence <= slot.fence:
-            self._say(f"{where}: fence {fence} does not grow, {slot.fence} was the last")
-        slot.holder, slot.fence = event["task_id"], fence
-        if (tale := self._tales.get(event["task_id"])) is None or tale.fence != fence:
-            self._say(
-                f"{where}: leased to #{event['task_id']} under fence {fence}, which does not hold that task"
-            )
-
-    def _slot_table(self, kind: str) -> None:
-        """Slots as they are, and no slot beyond what its resource or route may have."""
-        open_fences = {
-            row["fence"]: row["task_id"] for row in self.rows("SELECT * FROM attempt WHERE ended_at IS NULL")
-        }
-        holders: dict[str, list[int]] = {}
-        capacity = {row[f"{kind}_id"]: row["capacity"] for row in self.rows(f"SELECT * FROM {kind}")}
-        for row in self.rows(f"SELECT * FROM {kind}_slot ORDER BY id"):
-            name = row[f"{kind}_id"]
-            told = self._slots.get((kind, name, row["number"]), Holding())
-            where = f"{kind} {name}" if capacity.get(name) == 1 else f"{kind} {name}/{row['number']}"
-            if row["number"] > capacity.get(name, 0):
-                self._say(f"{where}: slot {row['number']} of {capacity.get(name, 0)}")
-            if (row["state"], row["task_id"]) != (told.state, told.holder):
-                self._say(
-                    f"{where}: {_held(row['state'], row['task_id'])}, its events say {_held(told.state, told.holder)}"
-                )
-            if row["fence"] < told.fence:
-                self._say(f"{where}: fence {row['fence']} is below {told.fence} of its events")
-            if row["task_id"] is not None:
-                holders.setdefault(name, []).append(row["task_id"])
-                if open_fences.get(row["fence"]) != row["task_id"]:
-                    self._say(f"{where}: held by #{row['task_id']}, which has no open attempt with its fence")
-        for name, found in holders.items():
-            if len(found) > capacity.get(name, 0):
-                self._say(f"{kind} {name}: two holders at once, {' and '.join(f'#{each}' for each in found)}")
-
     # ---- tables --------------------------------------------------------------------------------------------------
 
     def _tasks(self) -> None:
         tasks = {row["id"]: row for row in self.rows("SELECT id, state, attempt, fence FROM task")}
-        for number in sorted(self._tales.keys() ^ tasks.keys()):
+        for number in sorted(self.tales.keys() ^ tasks.keys()):
             self._say(
-                f"#{number}: it has {'events and no row' if number in self._tales else 'a row and no events'}"
+                f"#{number}: it has {'events and no row' if number in self.tales else 'a row and no events'}"
             )
-        for number in sorted(self._tales.keys() & tasks.keys()):
-            row, tale = tasks[number], self._tales[number]
+        for number in sorted(self.tales.keys() & tasks.keys()):
+            row, tale = tasks[number], self.tales[number]
             for name in ("state", "attempt"):
                 if row[name] != getattr(tale, name):
                     self._say(f"#{number}: {name} is {row[name]}, its events say {getattr(tale, name)}")
@@ -252,7 +242,7 @@ class Stories:
         self._fence = max(self._fence, highest)
         for number, attempts in by_task.items():
             numbers = [row["number"] for row in attempts]
-            tale = self._tales.get(number, Tale())
+            tale = self.tales.get(number, Tale())
             if numbers != list(range(1, tale.attempt + 1)):
                 self._say(f"#{number}: attempts {numbers}, its events started {tale.attempt}")
             for before, after in pairwise(attempts):
@@ -268,7 +258,3 @@ class Stories:
         drawn = next(self.rows("SELECT value FROM sequence WHERE name = 'fence'"), {"value": 0})["value"]
         if drawn < self._fence:
             self._say(f"the fence sequence stands at {drawn}, but {self._fence} was drawn")
-
-
-def _held(state: str, holder: int | None) -> str:
-    return state if holder is None else f"{state} by #{holder}"

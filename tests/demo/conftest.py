@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.demo.runs import Ran, recorded
 from tests.demo.worlds import World, world
 
 
@@ -14,3 +15,15 @@ from tests.demo.worlds import World, world
 def demo_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(Path(tmp_path_factory.mktemp("world"))) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The recorded demo; it takes ten to twenty seconds, once. Nobody changes it."""
+    return recorded(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture
+def copy(ran: Ran, tmp_path: Path) -> Ran:
+    """A copy of the recorded demo, to be damaged."""
+    return ran.copy(tmp_path)

@@ -1,99 +1,27 @@
 """The check passes a real demo, and names each damage that is done to a copy of it.
 
-One demo is run for all of them: it takes ten to twenty seconds, since it is the whole of it.
+One demo is run for all of them, and damaged further in `test_damage`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from taskdeck.engine.demo import checking, plan
-from taskdeck.engine.demo.stories import HASHED
+from taskdeck.engine.demo import plan
 from tests import replay
+from tests.demo.runs import Ran, change, names
 from tests.tui.calls import PROGRAM
-
-
-@dataclass
-class Ran:
-    """A demo that has run, or a copy of it."""
-
-    database: Path
-    output: str = ""
-
-    @property
-    def folder(self) -> Path:
-        return checking.folder_beside(self.database)
-
-    @property
-    def ledger(self) -> Path:
-        return self.folder / "ledger.jsonl"
-
-    def problems(self) -> list[str]:
-        return checking.examine_safely(self.database, self.folder).problems
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Write as somebody who is not stopped by triggers, and who knows how the chain is made."""
-        with closing(sqlite3.connect(self.database)) as connection:
-            connection.row_factory = sqlite3.Row
-            for (name,) in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-            ).fetchall():
-                connection.execute(f"DROP TRIGGER {name}")
-            yield connection
-            _rehash(connection)
-            connection.commit()
-
-
-def _rehash(connection: sqlite3.Connection) -> None:
-    previous = ""
-    for event in connection.execute("SELECT * FROM event_log ORDER BY event_id").fetchall():
-        text = json.dumps([event[name] for name in HASHED], ensure_ascii=False, separators=(",", ":"))
-        previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-        connection.execute("UPDATE event_log SET hash = ? WHERE event_id = ?", (previous, event["event_id"]))
-    connection.execute("UPDATE event_head SET hash = ?", (previous,))
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    database = Path(tmp_path_factory.mktemp("demo")) / "demo.db"
-    command = [*PROGRAM, "demo", "--headless", "--seed", "1", "--db", str(database)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return Ran(database, done.stdout)
-
-
-@pytest.fixture
-def copy(ran: Ran, tmp_path: Path) -> Ran:
-    made = Ran(tmp_path / "demo.db")
-    shutil.copy(ran.database, made.database)
-    shutil.copytree(ran.folder, made.folder)
-    shutil.copy(anchors_of(ran), anchors_of(made))
-    return made
-
-
-def anchors_of(demo: Ran) -> Path:
-    return demo.database.with_name(f"{demo.database.name}.anchors")
 
 
 def check(demo: Ran) -> subprocess.CompletedProcess[str]:
     command = [*PROGRAM, "demo", "--check", "--db", str(demo.database)]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
-def names(problems: list[str], *words: str) -> bool:
-    return any(all(word in problem for word in words) for problem in problems)
 
 
 # ---- as it is ---------------------------------------------------------------------------------------------------------
@@ -307,8 +235,3 @@ def test_what_is_no_demo_is_told_in_a_sentence(tmp_path: Path, copy: Ran) -> Non
     done = check(copy)
     assert (done.returncode, done.stderr) == (1, "")
     assert "it can't be judged" in done.stdout
-
-
-def change(db: sqlite3.Connection, event_id: int, **columns: Any) -> None:
-    names = ", ".join(f"{name} = ?" for name in columns)
-    db.execute(f"UPDATE event_log SET {names} WHERE event_id = ?", (*columns.values(), event_id))
