@@ -48,6 +48,8 @@ class Options:
     program: Sequence[str]
     seed: int = 1
     chaos: bool = False
+    folder_made: bool = False
+    """Was the folder made for this run alone? Otherwise making it is how the run claims it."""
 
 
 @dataclass
@@ -75,6 +77,7 @@ class Runner:
         self._tell = tell
         self._progress = progress
         self._interrupted = interrupted
+        self._trouble: list[str] = []
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith(FORGET)}
 
     def run(self) -> Report:
@@ -87,9 +90,10 @@ class Runner:
             self._tell(f"{len(added)} tasks added in one transaction")
             chaos = self._chaos(config) if self._options.chaos else None
             code = self._work(config, chaos, begun)
-        findings = checking.examine(self._options.database, self._options.folder)
+        known = self._trouble
         if code not in plan.EXIT_CODES:
-            findings.problems.insert(0, f"the engine ended with exit code {code}, see {plan.ENGINE_LOG}")
+            known = [*known, f"the engine ended with exit code {code}, see {plan.ENGINE_LOG}"]
+        findings = checking.examine(self._options.database, self._options.folder, *known)
         return Report(findings, self._clock.monotonic() - begun, code)
 
     # ---- the world -----------------------------------------------------------------------------------------------
@@ -157,7 +161,17 @@ class Runner:
         """What the check can't know from database and ledger: which plan was followed, and who was killed."""
         run = {"seed": self._options.seed, "chaos": self._options.chaos, "kills": kills}
         path = self._options.folder / plan.RUN_FILE
-        path.write_text(json.dumps(run) + "\n", encoding="utf-8")
+        part = path.with_suffix(
+            ".part"
+        )  # on a full disk the note that is there must not be lost for a new one
+        part.write_text(json.dumps(run) + "\n", encoding="utf-8")
+        part.replace(path)
+
+    def _note_kills(self, kills: list[dict[str, object]]) -> None:
+        try:
+            self._note_run(kills)
+        except OSError as error:
+            self._trouble.append(f"the kills could not be noted in {plan.RUN_FILE}: {error.strerror}")
 
     def _work(self, config: Config, chaos: Chaos | None, begun: float) -> int:
         """The supervised engine until nothing is left to do; returns its exit code."""
@@ -180,8 +194,9 @@ class Runner:
             self._watch(engine, config, chaos, begun + longest)
         finally:
             _end(engine, config.engine.stop_grace + 10.0)
-            _end_engine(config)
-            self._note_run(chaos.kills if chaos else [])
+            _end_engine(config, engine.pid)
+            if chaos is not None:
+                self._note_kills(chaos.kills)
         return engine.returncode
 
     def _watch(
@@ -210,24 +225,46 @@ class Runner:
 
 
 def prepare(options: Options) -> None:
-    """Make the folder. A database that is there already is left alone: the demo's engine would run whatever is in it."""
+    """Make the folder: who makes it has it, and any other demo on the same database is refused.
+
+    A database that is there already is left alone: the demo's engine would run whatever is in it.
+    """
     if options.database.exists() or (options.folder / plan.RUN_FILE).exists():
-        raise Refused(
-            f"{options.database} is there already",
-            "the demo needs a database of its own",
-            f"name a new one, or judge this one: taskdeck demo --check --db {options.database}",
-        )
+        raise _refused(options.database, options.database)
+    if options.folder_made:
+        return
     try:
-        options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not options.folder.parent.is_dir():
+            options.folder.parent.mkdir(parents=True, exist_ok=True)
+        options.folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        if options.folder.exists():
+            raise _refused(options.folder, options.database) from None
+        raise TaskdeckError(f"{options.folder} can't be made", "it is there, but leads nowhere") from None
     except OSError as error:
         raise TaskdeckError(f"{options.folder} can't be made", error.strerror or str(error)) from None
 
 
-def _end_engine(config: Config) -> None:
-    """Kill an engine whose supervisor could not end it; its workers see it go and end too."""
+def _refused(there: Path, database: Path) -> Refused:
+    return Refused(
+        f"{there} is there already",
+        "the demo needs a database of its own",
+        f"name a new one, or judge this one: taskdeck demo --check --db {database}",
+    )
+
+
+def _end_engine(config: Config, supervisor: int) -> None:
+    """Kill an engine whose supervisor could not end it; its workers see it go and end too.
+
+    Only one of the session that was opened for the supervisor: whoever else works on that database is not ours to end. (As
+    long as a process is in a session, no other gets its number.)
+    """
     found = holder(config)
-    if found.running and found.pid and (who := identity.of(found.pid)):
-        identity.kill(who, signal.SIGKILL)
+    if not (found.running and found.pid and (who := identity.of(found.pid))):
+        return
+    with contextlib.suppress(ProcessLookupError):
+        if os.getsid(found.pid) == supervisor:
+            identity.kill(who, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from taskdeck.engine.demo.runner import Options, Runner
+from taskdeck.engine.config import Config, TaskdeckSettings
+from taskdeck.engine.demo.runner import Options, Runner, _end_engine, prepare
 from taskdeck.engine.errors import Refused, TaskdeckError
+from taskdeck.engine.views import holder
 from tests.tui.calls import PROGRAM
 
 
@@ -50,6 +55,54 @@ def test_a_database_that_is_there_is_left_alone(heard: Heard, tmp_path: Path) ->
     with pytest.raises(Refused, match="a database of its own"):
         heard.runner(tmp_path, "true").run()
     assert (tmp_path / "taskdeck.db").read_text() == "mine"
+
+
+def test_of_many_demos_at_once_one_has_the_database_and_the_others_are_refused(tmp_path: Path) -> None:
+    options = Options(tmp_path / "new" / "x.db.demo", tmp_path / "new" / "x.db", ["true"])
+    together = threading.Barrier(8)
+
+    def claim(_: int) -> bool:
+        together.wait()
+        try:
+            prepare(options)
+        except Refused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(claim, range(8))) == [False] * 7 + [True]
+
+
+def test_a_folder_made_for_the_run_needs_no_claim(tmp_path: Path) -> None:
+    prepare(Options(tmp_path, tmp_path / "taskdeck.db", ["true"], folder_made=True))
+
+
+LOCK = """
+import sys
+from taskdeck.engine.edge.locks import DatabaseLock
+lock = DatabaseLock(sys.argv[1])
+print(lock.acquire(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_only_an_engine_of_its_own_supervisor_is_killed(tmp_path: Path) -> None:
+    config = Config(TaskdeckSettings(db=tmp_path / "x.db"))
+    with subprocess.Popen(
+        ["sh", "-c", f"{sys.executable} -c '{LOCK}' {config.db}; true"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as supervisor:
+        assert supervisor.stdin
+        assert supervisor.stdout
+        assert supervisor.stdout.readline() == b"True\n"
+        _end_engine(config, os.getsid(0))
+        assert supervisor.poll() is None
+        assert holder(config).running
+        _end_engine(config, supervisor.pid)
+        assert supervisor.wait(10) == 0
+        assert not holder(config).running
 
 
 def test_a_folder_that_cant_be_made_is_told(heard: Heard, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, ke
     named = line.paths.get("--db")
     seed = _any_seed() if seed is None else seed
     database, folder = _places(named)
-    options = runner.Options(folder, database, PROGRAM, seed, chaos)
+    options = runner.Options(folder, database, PROGRAM, seed, chaos, folder_made=named is None)
     live = LiveLine(wanted=not headless and not line.json)
     tell = live.say if not line.json else _nothing
     tell(f"seed {seed}{', with chaos' if chaos else ''}, in {folder}")
