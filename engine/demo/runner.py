@@ -237,7 +237,7 @@ def prepare(options: Options) -> None:
         if not options.folder.parent.is_dir():
             options.folder.parent.mkdir(parents=True, exist_ok=True)
         options.folder.mkdir(mode=0o700)
-    except FileExistsError as error:
+    except FileExistsError:
         if options.folder.exists():
             raise _refused(options.folder, options.database) from None
         raise TaskdeckError(f"{options.folder} can't be made", "it is there, but leads nowhere") from None
