@@ -23,7 +23,7 @@ SLOT_MOVES = {
     "DISABLED": "AVAILABLE COOLDOWN",
 }
 """Where a slot may go from where: the table of the resources and routes, typed anew."""
-LEASE_COLUMNS = ("task_id", "lease_owner", "lease_until", "lease_until_boot")
+LEASE_COLUMNS = ("task_id", "lease_owner", "lease_until", "lease_until_boot", "pending")
 """What is empty on a slot that nobody holds."""
 
 
@@ -138,8 +138,9 @@ class Holdings:
             self._say(
                 f"{where}: {_held(row['state'], row['task_id'])}, its events say {_held(told.state, told.holder)}"
             )
-        if row["fence"] < told.fence:
-            self._say(f"{where}: fence {row['fence']} is below {told.fence} of its events")
+        if row["fence"] != told.fence:
+            than = "below" if row["fence"] < told.fence else "above"
+            self._say(f"{where}: fence {row['fence']} is {than} {told.fence} of its events")
         if row["task_id"] is not None and fences.get(row["fence"]) != row["task_id"]:
             self._say(f"{where}: held by #{row['task_id']}, which has no open attempt with its fence")
         if row["state"] in BUSY:

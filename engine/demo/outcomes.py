@@ -49,6 +49,8 @@ class Outcomes:
             part(where, partial(self._held, where, each, row))
             part(where, partial(self._result, where, each, row))
         part("the operations", self._operations)
+        part("the checkpoints", self._checkpoints)
+        part("what people asked for", self._asked)
         part("the report", self._report)
 
     # ---- processes and attempts ----------------------------------------------------------------------------------
@@ -106,8 +108,12 @@ class Outcomes:
         for attempt in before:
             if attempt["outcome"] == "succeeded":
                 self._say(f"{where}: attempt {attempt['number']} succeeded, and others came after it")
-        if row["state"] == "SUCCESS" and row["finished_at"] is None:
-            self._say(f"{where}: SUCCESS, and no time when it finished")
+        if row["state"] == "SUCCESS" and row["finished_at"] != last["ended_at"]:
+            self._say(f"{where}: SUCCESS at {row['finished_at']}, but its last attempt at {last['ended_at']}")
+        if row["state"] == "SUCCESS" and "command" in each.spec and last["exit_code"] != 0:
+            self._say(f"{where}: SUCCESS, but its command ended with {last['exit_code']}")
+        if row["type"] != (type_ := each.spec.get("type", "shell")):
+            self._say(f"{where}: it is a {row['type']}, and was to be a {type_}")
 
     def _held(self, where: str, each: plan.Planned, row: Row) -> None:
         """What it needs was leased to each of its attempts that ran; nothing is left of a lease of the task itself."""
@@ -122,6 +128,8 @@ class Outcomes:
             for column in ("worker_id", "lease_until", "lease_until_boot"):
                 if row[column] is not None:
                     self._say(f"{where}: {row['state']}, yet its {column} still tells of a lease")
+            if row["wanted"] is not None:
+                self._say(f"{where}: {row['state']}, yet somebody still wants to {row['wanted']} it")
 
     # ---- operations and results ----------------------------------------------------------------------------------
 
@@ -134,6 +142,22 @@ class Outcomes:
                     self._operation(order["order_id"], found.pop(order["order_id"], None), row["id"])
         for key, row in found.items():
             self._say(f"operation {key!r} of #{row['task_id']}: nobody planned it")
+
+    def _checkpoints(self) -> None:
+        """Each is of an attempt of its task, under its fence."""
+        for row in self._stories.rows("SELECT * FROM checkpoint ORDER BY id"):
+            attempts = {attempt["fence"]: attempt["id"] for attempt in self._attempts.get(row["task_id"], ())}
+            if attempts.get(row["fence"]) != row["attempt_id"]:
+                self._say(
+                    f"checkpoint {row['seq']} of #{row['task_id']}: saved under fence {row['fence']}, of no such attempt"
+                )
+
+    def _asked(self) -> None:
+        """Nothing is held back or waits to be done."""
+        for row in self._stories.rows("SELECT scope FROM hold"):
+            self._say(f"{row['scope']} is still held back")
+        for row in self._stories.rows("SELECT * FROM request WHERE done_at IS NULL"):
+            self._say(f"request {row['id']} ({row['verb']}) was never done")
 
     def _operation(self, key: str, row: Row | None, task_id: int) -> None:
         if row is None:

@@ -167,6 +167,34 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         ),
         ("and no TASK_FINISHED tells of it",),
     ),
+    "a raised fence": (
+        sql("UPDATE route_slot SET fence = 999 WHERE route_id = 'dead' AND number = 1"),
+        ("route dead/1: fence 999 is above 0",),
+    ),
+    "another end": (
+        sql(f"UPDATE task SET finished_at = {LATER} WHERE id = {UPLOAD}"),
+        ("SUCCESS at 2030", "but its last attempt at"),
+    ),
+    "another type": (
+        sql("UPDATE task SET type = 'shell' WHERE idempotency_key = 'demo-report'"),
+        ("(demo-report): it is a shell, and was to be a demo_report",),
+    ),
+    "another exit code": (
+        sql("UPDATE attempt SET exit_code = 3 WHERE outcome = 'succeeded' AND exit_code = 0"),
+        ("SUCCESS, but its command ended with 3",),
+    ),
+    "a wish that is left": (
+        sql(f"UPDATE task SET wanted = 'cancel' WHERE id = {UPLOAD}"),
+        ("SUCCESS, yet somebody still wants to cancel it",),
+    ),
+    "a hold that is left": (
+        sql(f"INSERT INTO hold VALUES ('type:x', 'a', {LATER})"),
+        ("type:x is still held back",),
+    ),
+    "another's checkpoint": (
+        sql("UPDATE checkpoint SET fence = 1 WHERE id = 5"),
+        ("saved under fence 1, of no such attempt",),
+    ),
     "a payload that is none": (
         sql("UPDATE event_log SET payload_json = '7' WHERE event_id > 800"),
         ("can't be judged",),
