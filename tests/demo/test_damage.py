@@ -119,8 +119,8 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         ("upload D-007", "no operation"),
     ),
     "another's fence": (
-        sql("UPDATE operation SET fence = 1 WHERE operation_key = 'D-007'"),
-        ("'D-007'", "done under fence 1, which is of no such attempt"),
+        sql("UPDATE operation SET fence = 9999 WHERE operation_key = 'D-007'"),
+        ("'D-007'", "done under fence 9999, which is of no such attempt"),
     ),
     "another's result": (
         sql("""UPDATE operation SET result = '{"row":"D-008"}' WHERE operation_key = 'D-007'"""),
@@ -192,8 +192,8 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         ("type:x is still held back",),
     ),
     "another's checkpoint": (
-        sql("UPDATE checkpoint SET fence = 1 WHERE id = 5"),
-        ("saved under fence 1, of no such attempt",),
+        sql("UPDATE checkpoint SET fence = 9999 WHERE id = 5"),
+        ("saved under fence 9999, of no such attempt",),
     ),
     "a payload that is none": (
         sql("UPDATE event_log SET payload_json = '7' WHERE event_id > 800"),

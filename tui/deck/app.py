@@ -171,7 +171,7 @@ class DeckApp(App[None], inherit_bindings=False):
         self._tabs.tell(shown=self._trail[0].id)
         self.ask()
         if entry := page.last_focus or page.entry():
-            entry.focus()
+            entry.screen.set_focus(entry)  # at once: `focus()` waits a turn, in which keys would find no list
         page.opened()
 
     def ask(self) -> None:
@@ -325,6 +325,12 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def action_help(self) -> None:
         await self.push_screen(Help(dict(self.screen.active_bindings), self.glyphs))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """`/` and `:` are text while something is typed, and nothing while a question is open."""
+        if action in ("filter", "command"):
+            return not self._prompt.is_open and len(self.screen_stack) == 1
+        return super().check_action(action, parameters)
 
     def action_filter(self) -> None:
         if (text := self.page.filter()) is None:

@@ -34,8 +34,17 @@ def _key(
 
 ANYWHERE: list[BindingType] = [
     *(_key(key, f"view('{name}')", title, f"view.{key}", f"the view {title}") for key, name, title in VIEWS),
-    _key("slash,／,、", "filter", "filter", "app.filter", "filter this list, or search this log", hint=True),
-    _key("colon,：,ctrl+p", "command", "cmd", "app.command", "type a command", hint=True),
+    # Before all others, so that what is typed right behind them (a burst over a slow line) is never taken for keys.
+    _key(
+        "slash,／,、",
+        "filter",
+        "filter",
+        "app.filter",
+        "filter this list, or search this log",
+        priority=True,
+        hint=True,
+    ),
+    _key("colon,：,ctrl+p", "command", "cmd", "app.command", "type a command", priority=True, hint=True),
     _key("question_mark,？", "help", "help", "app.help", "the keys that work here", hint=True),
     _key("tab", "pane(1)", "next pane", "pane.next"),
     _key("shift+tab", "pane(-1)", "previous pane", "pane.previous"),

@@ -184,13 +184,14 @@ class Prompt(Horizontal):
         self.display = True
         self._line.value = text
         self._line.cursor_position = len(text)
-        self._line.focus()
+        # At once: `focus()` waits a turn, in which the next keys would be commands.
+        self.screen.set_focus(self._line)
 
     def close(self) -> None:
         """Put it away; the focus goes back."""
         self.display = False
         if self._focus_back is not None and self._focus_back.is_attached:
-            self._focus_back.focus()
+            self.screen.set_focus(self._focus_back)
 
     def remember(self, step: int) -> None:
         """An earlier line (1), or a later one (-1)."""
