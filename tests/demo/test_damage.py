@@ -192,7 +192,7 @@ DAMAGES: dict[str, tuple[Damage, tuple[str, ...]]] = {
         ("type:x is still held back",),
     ),
     "another's checkpoint": (
-        sql("UPDATE checkpoint SET fence = 9999 WHERE id = 5"),
+        sql("UPDATE checkpoint SET fence = 9999 WHERE id = (SELECT max(id) FROM checkpoint)"),
         ("saved under fence 9999, of no such attempt",),
     ),
     "a payload that is none": (
