@@ -239,6 +239,8 @@ class Deck:
     def kill_everything(self) -> list[int]:
         """kill -9 of supervisor, engine, workers and commands, as a power cut would; returns their pids."""
         pids = list(self.processes().keys() - {each.pid for each in self.helpers})
+        for pid in pids:  # all stand still first: in a power cut none sees another die
+            kill(pid, signal.SIGSTOP)
         for pid in pids:
             kill(pid)
         for child in self.children:
