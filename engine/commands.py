@@ -6,7 +6,6 @@ socket; while the lock is free this process takes the lock and writes itself. No
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from .config import Config
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
 from .errors import InvalidPayload, NoEngine, StoreError, TaskdeckError, Unavailable, UsageError, rebuild
+from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
 from .run.messages import Call, Hello, Reply, encode, to_peer
@@ -161,7 +161,7 @@ def _no_database(path: Path) -> TaskdeckError:
     return NotFound(f"there is no database at {path}", remedy="add a task first: taskdeck add -- COMMAND")
 
 
-def _validate_alone(config: Config, prepared: list[submission.Prepared]) -> None:
+def _validate_alone(config: Config, prepared: list[NewTask]) -> None:
     """Validate payloads of Python types in a throw-away process: neither the engine nor this one imports handlers."""
     specs = [(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE]
     if specs:
@@ -213,9 +213,8 @@ def _one(tx: Transaction, act: Any, task_id: int, args: Mapping[str, Any], actor
     try:
         message = tx.unit(lambda tx: act(tx, tasks.get(tx, task_id), actor, args))
     except TaskdeckError as error:
-        refusal = {**error.as_dict(), "message": str(error), "exit_code": error.exit_code}
         state = tx.row("SELECT state FROM task WHERE id = ?", task_id)
-        return {"id": task_id, "ok": False, "state": state["state"] if state else None, **refusal}
+        return {"id": task_id, "ok": False, "state": state["state"] if state else None, **_refusal(error)}
     return {"id": task_id, "ok": True, "state": tasks.get(tx, task_id)["state"].value, "message": message}
 
 
@@ -265,13 +264,11 @@ def _named(tx: Transaction, act: Any, name: str) -> dict[str, Any]:
     try:
         return {"id": name, "ok": True, "message": tx.unit(act)}
     except TaskdeckError as error:
-        return {
-            "id": name,
-            "ok": False,
-            **error.as_dict(),
-            "message": str(error),
-            "exit_code": error.exit_code,
-        }
+        return {"id": name, "ok": False, **_refusal(error)}
+
+
+def _refusal(error: TaskdeckError) -> dict[str, Any]:
+    return {**error.as_dict(), "message": str(error), "exit_code": error.exit_code}
 
 
 def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
@@ -305,9 +302,3 @@ ENGINE_VERBS: Mapping[str, Any] = {
     **{verb: _in_engine(verb) for verb in _UNITS},
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""
-
-
-def current_actor(channel: str = "cli") -> str:
-    """`cli:<user>`: who acts, for the audit."""
-    name = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
-    return f"{channel}:{name}"

@@ -5,11 +5,12 @@ Pure functions on read models; nothing is read or written here. Every text of a 
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from taskdeck.engine.views import clean, parse_utc
+from taskdeck.engine.views import ScoreView, clean, parse_utc
 
 GLYPHS = {
     "PENDING": "◦",
@@ -212,3 +213,23 @@ def _pieces(word: str, room: int) -> list[str]:
 def block(text: str) -> str:
     """Text of a task with its own lines and their indentation, safe for a terminal."""
     return "\n".join(line.rstrip() for line in clean(text).expandtabs(4).strip("\n").split("\n"))
+
+
+def milliseconds(ms: float | None) -> str:
+    """A latency for people."""
+    return "" if ms is None else f"{ms:.0f} ms"
+
+
+def breakdown(parts: ScoreView | None) -> str:
+    """`100 − 5.3 − 15 − 10 = 69.7`; what lies outside 0 to 100 is told as well."""
+    if parts is None:
+        return "unknown: no result yet (ranks as 50)"
+    off = (parts.latency, parts.failures, parts.timeouts)
+    # The sum is rounded down and its parts up, so that the line adds up as it is read.
+    terms = [_decimal(parts.base), *(_decimal(math.ceil(each * 10 - 1e-9) / 10) for each in off)]
+    text = f"{' − '.join(terms)} = {_decimal(math.floor(parts.raw * 10 + 1e-9) / 10)}"
+    return text if parts.raw == parts.value else f"{text}, counts as {_decimal(parts.value)}"
+
+
+def _decimal(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0").replace("-", "−")

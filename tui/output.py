@@ -9,7 +9,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +162,23 @@ def _fitted(text: str) -> str:
         columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     ).fill
     return "".join((fill(line) if len(line) > columns else line) + "\n" for line in text.splitlines())
+
+
+def results(found: Iterable[Mapping[str, Any]], *, as_json: bool, told: Callable[[Any], str]) -> int:
+    """A line for each id that a verb answered for, `told` for what was done; 0, or the exit code of the first refusal."""
+    code = 0
+    for each in found:
+        error = None if each["ok"] else refused_object(each)
+        if error is not None:
+            code = code or error.exit_code
+        if as_json:
+            json_line(each)
+        elif error is None:
+            line(told(each))
+        else:
+            flush()
+            complain(error, as_json=False)
+    return code
 
 
 def refused_object(value: Mapping[str, Any]) -> TaskdeckError:

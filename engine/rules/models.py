@@ -122,6 +122,15 @@ class EventView(msgspec.Struct, frozen=True):
     created_at: str
     hash: str
 
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What `payload_json` says; empty where it holds no object."""
+        try:
+            found = msgspec.json.decode(self.payload_json or "{}")
+        except msgspec.DecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
 
 class EngineView(msgspec.Struct, frozen=True, kw_only=True):
     """The engine that runs on this database, or (`running` false) the last that did."""

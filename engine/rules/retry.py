@@ -82,9 +82,7 @@ def _retryable(failure: Failure, task: Charges, policy: RetryPolicy, uniform: Un
     if task.retry_count >= task.max_retry:
         return _exhausted(task, policy)
     task = structs.replace(task, retry_count=task.retry_count + 1)
-    wait = _named(failure.delay)
-    if wait is None:
-        wait = backoff(task.retry_count, policy.base, policy.max_delay, uniform)
+    wait = _wait(failure, task.retry_count, policy, uniform)
     return _verdict(task, RETRYING, "timeout" if failure.kind == "timeout" else "retryable_error", wait)
 
 
@@ -93,10 +91,13 @@ def _delayed(failure: Failure, task: Charges, policy: RetryPolicy, uniform: Unif
     if task.delays >= task.max_delays:
         return _exhausted(task, policy)
     task = structs.replace(task, delays=task.delays + 1)
-    wait = _named(failure.delay)
-    if wait is None:
-        wait = backoff(task.delays, policy.base, policy.max_delay, uniform)
-    return _verdict(task, RETRYING, "delayed_error", wait)
+    return _verdict(task, RETRYING, "delayed_error", _wait(failure, task.delays, policy, uniform))
+
+
+def _wait(failure: Failure, turn: int, policy: RetryPolicy, uniform: Uniform) -> float:
+    """Seconds until the next attempt: as the failure names it, else the backoff of this turn."""
+    named = _named(failure.delay)
+    return backoff(turn, policy.base, policy.max_delay, uniform) if named is None else named
 
 
 def _resource_fault(task: Charges) -> Verdict:

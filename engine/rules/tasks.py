@@ -46,9 +46,6 @@ WAITING = frozenset({PENDING, RETRYING})
 FINISHED = frozenset({SUCCESS, FAILED, DEAD, CANCELLED})
 """States that the engine never leaves (invariant 8)."""
 
-OPEN = frozenset({PENDING, RUNNING, RETRYING, LOST})
-"""States that hold `run --until-idle`."""
-
 
 def _reasons(text: str) -> frozenset[str]:
     return frozenset(text.split())

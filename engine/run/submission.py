@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
 from ..rules.needs import needs_text, parse_group, parse_needs
+from ..rules.new_task import NewTask
 from ..rules.payloads import decode, encode
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
@@ -30,34 +29,14 @@ PRIORITIES = range(0, 1_000_001)
 RETRIES = range(0, 10_001)
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
 
-
-class Prepared(msgspec.Struct, frozen=True):
-    """One task as it will be inserted; the fields of `store.tasks.NewTask`."""
-
-    type: str
-    payload: str
-    priority: int = 100
-    scheduled_at: str = ""
-    key: str | None = None
-    schedule: str | None = None
-    parent_id: int | None = None
-    tags: str = "[]"
-    timeout: float | None = None
-    max_retry: int | None = None
-    on_lost: str | None = None
-    needs: str | None = None
-    route: str | None = None
-    allow_direct: bool | None = None
-
-
-FIELDS = (set(Prepared.__struct_fields__) - {"scheduled_at", "parent_id"}) | {
+FIELDS = (set(NewTask._fields) - {"scheduled_at", "parent_id"}) | {
     "command",
     "not_before",
     "parent",
 }
 
 
-def prepare(specs: Any, redactor: Redactor) -> list[Prepared]:
+def prepare(specs: Any, redactor: Redactor) -> list[NewTask]:
     """Check all specs. Raises for the first bad one, named by its place in the list when there are several."""
     if not isinstance(specs, Sequence) or isinstance(specs, str) or not specs:
         raise UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
@@ -72,25 +51,25 @@ def prepare(specs: Any, redactor: Redactor) -> list[Prepared]:
     return prepared
 
 
-def submit(tx: Transaction, prepared: list[Prepared], actor: str) -> list[dict[str, Any]]:
+def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[str, Any]]:
     """Insert all of them, or none. A known idempotency key returns the task that has it."""
     from ..store import tasks
 
     added = []
     for spec in prepared:
-        task_id, created = tasks.create(tx, tasks.NewTask(**msgspec.structs.asdict(spec)), actor)
+        task_id, created = tasks.create(tx, spec, actor)
         state = "PENDING" if created else tasks.get(tx, task_id)["state"].value
         added.append({"id": task_id, "created": created, "state": state})
     return added
 
 
-def _prepare_one(spec: Any, redactor: Redactor) -> Prepared:
+def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
     if not isinstance(spec, Mapping):
         raise UsageError("a task is an object", f"this is {type(spec).__name__}")
     if unknown := sorted(set(spec) - FIELDS):
         raise UsageError(f"unknown field {unknown[0]!r}", f"known fields: {', '.join(sorted(FIELDS))}")
     type_name, payload = _payload(spec, redactor)
-    return Prepared(
+    return NewTask(
         type=type_name,
         payload=payload,
         priority=_whole(spec, "priority", PRIORITIES, 100),

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import IllegalTransition, NotFound, StaleLease
+from ..rules.new_task import NewTask
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import slots
@@ -36,35 +37,6 @@ _CREATE = (
     " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _WAITING = "state IN ('PENDING','RETRYING')"  # spelled as in the partial indexes, or they are not used
-
-
-class NewTask(NamedTuple):
-    """A validated task before it has a row. Times are UTC text, `payload` and `tags` JSON text, durations seconds."""
-
-    type: str
-    payload: str
-    priority: int = 100
-    scheduled_at: str = ""
-    key: str | None = None
-    schedule: str | None = None
-    parent_id: int | None = None
-    tags: str = "[]"
-    timeout: float | None = None
-    max_retry: int | None = None
-    on_lost: str | None = None
-    needs: str | None = None
-    """JSON list of `pool:count`, or None: as its type says."""
-    route: str | None = None
-    allow_direct: bool | None = None
-
-    @property
-    def lane(self) -> str:
-        """Tasks that wait for the same things share a lane, so that one blocked lane never hides another."""
-        return (
-            self.type
-            if not (self.needs or self.route)
-            else f"{self.type}|{self.needs or ''}|{self.route or ''}"
-        )
 
 
 class Claim(NamedTuple):

@@ -9,8 +9,7 @@ import pytest
 
 from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.views import ScoreView
-from taskdeck.tui.format import cells
-from taskdeck.tui.verbs.route_page import breakdown
+from taskdeck.tui.format import breakdown, cells
 from tests.inventoried import Inventory
 from tests.seeded import Seed
 from tests.tui.calls import Calls

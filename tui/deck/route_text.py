@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from taskdeck.engine import views
 
 from .. import format as look
 from .states import Glyphs
-from .tables import milliseconds, stage_marks
+from .tables import stage_marks
 
 SHOWN = 15
 
@@ -23,8 +21,8 @@ def page(found: views.RouteView, glyphs: Glyphs, width: int) -> list[str]:
         [
             ("state", f"{glyph} {word}" + (", degraded: chosen last" if found.degraded else "")),
             ("usable", f"no: {look.tidy(why)}" if why else "yes"),
-            ("score", plain(_sum(found))),
-            ("latency", milliseconds(found.latency_ms)),
+            ("score", plain(look.breakdown(found.breakdown))),
+            ("latency", look.milliseconds(found.latency_ms)),
             ("failures", f"{found.consecutive_failures} in a row, {found.recent_timeouts} recent timeouts"),
             ("stages", _stages(found, glyphs)),
             ("exit", " ".join(look.tidy(text) for text in (found.exit_ip, found.region) if text)),
@@ -50,21 +48,6 @@ def page(found: views.RouteView, glyphs: Glyphs, width: int) -> list[str]:
     return [*lines, *_samples(found, glyphs)]
 
 
-def _sum(found: views.RouteView) -> str:
-    """`100 − 5.3 − 15 − 10 = 69.7`: rounded so that the line adds up as it is read."""
-    parts = found.breakdown
-    if parts is None:
-        return "unknown: no result yet (ranks as 50)"
-    off = (parts.latency, parts.failures, parts.timeouts)
-    terms = [_decimal(parts.base), *(_decimal(math.ceil(each * 10 - 1e-9) / 10) for each in off)]
-    text = f"{' − '.join(terms)} = {_decimal(math.floor(parts.raw * 10 + 1e-9) / 10)}"
-    return text if parts.raw == parts.value else f"{text}, counts as {_decimal(parts.value)}"
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0").replace("-", "−")
-
-
 def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
     stages = {
         "reached": found.stages.tcp,
@@ -75,7 +58,7 @@ def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
         return "never checked"
     marks = stage_marks(found, glyphs)
     return ", ".join(
-        f"{mark} {name} {milliseconds(ms)}".rstrip()
+        f"{mark} {name} {look.milliseconds(ms)}".rstrip()
         for mark, (name, ms) in zip(marks, stages.items(), strict=True)
     )
 
@@ -89,7 +72,7 @@ def _samples(found: views.RouteView, glyphs: Glyphs) -> list[str]:
             look.local(each.at, now=now),
             each.source,
             "passed" if each.error_type is None else look.tidy(each.error_type),
-            milliseconds(each.ms),
+            look.milliseconds(each.ms),
             look.tidy(each.target or ""),
         )
         for each in found.samples[:SHOWN]

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
-
 from taskdeck.engine import views
 
 from .states import Glyphs
@@ -50,7 +48,7 @@ def _told(event: views.EventView) -> tuple[Any, ...]:
 
 
 def _turn(event: views.EventView) -> tuple[Any, Any]:
-    payload = _payload(event)
+    payload = event.payload
     return payload.get("from"), payload.get("to")
 
 
@@ -83,7 +81,7 @@ def event_cells(row: EventRow, now: datetime, glyphs: Glyphs) -> Cells:
 
 def story(event: views.EventView, glyphs: Glyphs) -> str:
     """What happened, the telling words first."""
-    payload = _payload(event)
+    payload = event.payload
     if event.event_type.endswith("_STATE") and "to" in payload:
         first = _change(event.event_type, str(payload.get("from")), str(payload["to"]), glyphs)
     elif event.event_type == "CHECKPOINT_SAVED" and payload:
@@ -103,11 +101,3 @@ def _change(kind: str, before: str, after: str, glyphs: Glyphs) -> str:
     if before in (after, "None"):
         return f"{glyph} {word}"
     return f"{of(before)[1]} {glyphs.plain('›')} {glyph} {word}"
-
-
-def _payload(event: views.EventView) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(event.payload_json or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -211,11 +211,11 @@ def route_cells(found: views.RouteView, now: datetime, glyphs: Glyphs) -> Cells:
         "id": (found.id, ""),
         "state": (word, shape),
         "score": (value, _health(found.score)),
-        "ms": (milliseconds(found.latency_ms) or "-", ""),
+        "ms": (look.milliseconds(found.latency_ms) or "-", ""),
         "stages": (_stages(found, glyphs), ""),
         "exit": (" ".join(text for text in (found.exit_ip, found.region) if text) or "-", ""),
         "group": (found.group, ""),
-        "short": (_route_now(found, now) or milliseconds(found.latency_ms), "dim"),
+        "short": (_route_now(found, now) or look.milliseconds(found.latency_ms), "dim"),
         "now": (_route_now(found, now), ""),
     }
 
@@ -223,11 +223,6 @@ def route_cells(found: views.RouteView, now: datetime, glyphs: Glyphs) -> Cells:
 def score(found: views.RouteView) -> str:
     """The score with one decimal; `?` without any result."""
     return "?" if found.score is None else f"{found.score:.1f}"
-
-
-def milliseconds(ms: float | None) -> str:
-    """A latency for people."""
-    return "" if ms is None else f"{ms:.0f} ms"
 
 
 def _health(value: float | None) -> str:

@@ -169,20 +169,12 @@ def _tell_without_engine(verb: str, results: Sequence[dict[str, Any]]) -> None:
 
 def _report(line: CommandLine, results: Sequence[dict[str, Any]], *, alone: bool) -> int:
     """One line an id; the exit code is 0, or that of the first that was refused. `alone`: no engine runs."""
-    code = 0
-    for each in results:
-        if line.json:
-            output.json_line(each)
-        elif each["ok"]:
-            state = STRANDED if alone and each["state"] == "RUNNING" else look.state(each["state"])
-            output.line(f"#{each['id']} {state}{_remark(each)}")
-        if not each["ok"]:
-            error = output.refused_object(each)
-            code = code or error.exit_code
-            if not line.json:
-                output.flush()
-                output.complain(error, as_json=False)
-    return code
+
+    def told(each: dict[str, Any]) -> str:
+        state = STRANDED if alone and each["state"] == "RUNNING" else look.state(each["state"])
+        return f"#{each['id']} {state}{_remark(each)}"
+
+    return output.results(results, as_json=line.json, told=told)
 
 
 def _remark(result: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -123,7 +123,7 @@ def _human(time: str, run: list[views.EventView]) -> str:
 
 
 def _story(run: list[views.EventView]) -> str:
-    event, payload = run[-1], _payload(run[-1])
+    event, payload = run[-1], run[-1].payload
     if event.event_type == "TASK_STATE" and payload:
         return f"{payload.get('from')} -> {payload.get('to')} {event.reason or ''}"
     if _is_checkpoint(event) and payload:
@@ -131,14 +131,6 @@ def _story(run: list[views.EventView]) -> str:
             return f"CHECKPOINT_SAVED {len(run)} checkpoints, last {payload.get('seq')}"
         return f"CHECKPOINT_SAVED {payload.get('seq')}"
     return f"{event.event_type} {event.reason or ''}"
-
-
-def _payload(event: views.EventView) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(event.payload_json or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 audit = typer.Typer(

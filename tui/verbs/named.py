@@ -21,19 +21,10 @@ def act(line: CommandLine, verb: str, ids: Sequence[str]) -> int:
     """Do it to each; one line an id. The exit code is 0, or that of the first that was refused."""
     from taskdeck.engine import commands
 
-    code = 0
-    for each in commands.call(line.config, verb, line.actor, ids=list(dict.fromkeys(ids))):
-        if line.json:
-            output.json_line(each)
-        elif each["ok"]:
-            output.line(f"{each['id']} {look.tidy(each['message'])}")
-        if not each["ok"]:
-            error = output.refused_object(each)
-            code = code or error.exit_code
-            if not line.json:
-                output.flush()
-                output.complain(error, as_json=False)
-    return code
+    found = commands.call(line.config, verb, line.actor, ids=list(dict.fromkeys(ids)))
+    return output.results(
+        found, as_json=line.json, told=lambda each: f"{each['id']} {look.tidy(each['message'])}"
+    )
 
 
 def paints() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from taskdeck.engine import views
@@ -24,7 +23,7 @@ def table(found: list[views.RouteView]) -> list[str]:
             each.group,
             look.state(each.state),
             score(each) + ("*" if each.degraded else ""),
-            milliseconds(each.latency_ms),
+            look.milliseconds(each.latency_ms),
             _fails(each),
             " ".join(look.tidy(text) for text in (each.exit_ip, each.region) if text),
             _now(each, now),
@@ -41,11 +40,6 @@ def table(found: list[views.RouteView]) -> list[str]:
 def score(found: views.RouteView) -> str:
     """The score with one decimal; `?` without any result."""
     return "?" if found.score is None else f"{found.score:.1f}"
-
-
-def milliseconds(ms: float | None) -> str:
-    """A latency for people."""
-    return "" if ms is None else f"{ms:.0f} ms"
 
 
 def _fails(found: views.RouteView) -> str:
@@ -70,19 +64,6 @@ def _now(found: views.RouteView, now: datetime) -> str:
     return " ".join([*busy, *([shown] if shown else []), *error])
 
 
-def breakdown(parts: views.ScoreView) -> str:
-    """`100 − 5.3 − 15 − 10 = 69.7`; what lies outside 0 to 100 is told as well."""
-    off = (parts.latency, parts.failures, parts.timeouts)
-    # The sum is rounded down and its parts up, so that the line adds up as it is read.
-    terms = [_decimal(parts.base), *(_decimal(math.ceil(each * 10 - 1e-9) / 10) for each in off)]
-    text = f"{' − '.join(terms)} = {_decimal(math.floor(parts.raw * 10 + 1e-9) / 10)}"
-    return text if parts.raw == parts.value else f"{text}, counts as {_decimal(parts.value)}"
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0").replace("-", "−")
-
-
 def page(found: views.RouteView) -> list[str]:
     """Everything about one route."""
     now = views.now()
@@ -94,8 +75,8 @@ def page(found: views.RouteView) -> list[str]:
             ("group", found.group),
             ("state", _state(found)),
             ("usable", _usable(found)),
-            ("score", _score(found)),
-            ("latency", milliseconds(found.latency_ms)),
+            ("score", look.breakdown(found.breakdown)),
+            ("latency", look.milliseconds(found.latency_ms)),
             ("failures", f"{found.consecutive_failures} in a row, {found.recent_timeouts} recent timeouts"),
             ("last check", _last_check(found)),
             ("last error", _error(found)),
@@ -129,15 +110,11 @@ def _usable(found: views.RouteView) -> str:
     return f"no: {look.tidy(found.why_not)}" if isinstance(found.why_not, str) and found.why_not else "yes"
 
 
-def _score(found: views.RouteView) -> str:
-    return "unknown: no result yet (ranks as 50)" if found.breakdown is None else breakdown(found.breakdown)
-
-
 def _last_check(found: views.RouteView) -> str:
     if not found.last_check_at:
         return "never"
     stages = {"tcp": found.stages.tcp, "probe": found.stages.probe, "exit": found.stages.exit}
-    shown = [f"{name} {milliseconds(ms)}" for name, ms in stages.items() if ms is not None]
+    shown = [f"{name} {look.milliseconds(ms)}" for name, ms in stages.items() if ms is not None]
     return f"{look.local(found.last_check_at)}: {', '.join(shown) or 'no stage passed'}"
 
 
@@ -192,7 +169,7 @@ def _samples(found: views.RouteView, now: datetime) -> list[str]:
             look.local(each.at, now=now),
             each.source,
             "✓" if each.error_type is None else f"✗ {look.tidy(each.error_type)}",
-            milliseconds(each.ms),
+            look.milliseconds(each.ms),
             look.tidy(each.target or ""),
         )
         for each in found.samples[:SAMPLES_SHOWN]
