@@ -223,6 +223,24 @@ def test_a_terminal_that_reads_nothing_does_not_stall_the_engine(
     painted.until_usable()
 
 
+def test_a_terminal_that_was_small_for_a_moment_is_painted_again(
+    deck: Deck, painted: Terminal, running: dict[str, int]
+) -> None:
+    title, last = PAINTED.encode(), [time.monotonic(), 0]
+
+    def at_rest() -> bool:  # the first frames have come; later ones hold what changed, and never the title
+        if (times := painted.received.count(title)) != last[1]:
+            last[:] = time.monotonic(), times
+        return time.monotonic() > last[0] + 1
+
+    deck.until(at_rest, "the deck is painted")
+    seen = len(painted.received)
+    painted.launcher.send_signal(signal.SIGWINCH)  # when the deck looks, the old size is back already
+    painted.until_received(title, seen)
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+
+
 def test_garbage_from_the_terminal_is_survived(
     deck: Deck, painted: Terminal, running: dict[str, int]
 ) -> None:

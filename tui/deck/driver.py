@@ -296,9 +296,10 @@ class SafeApp(App[Any]):
             self.refresh(layout=True)
 
     def resized(self) -> None:
-        """The terminal has another size."""
+        """The terminal has another size, or had one and lost what it showed: Textual draws nothing for an equal size."""
         if isinstance(self._driver, SafeDriver) and self._driver.taken:
             self._driver.resized()
+            self.refresh()
 
     def abandon(self) -> None:
         """Give up a screen that doesn't end: its threads are left behind and write nothing more."""
