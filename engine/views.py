@@ -16,7 +16,7 @@ import msgspec
 from .clock import Clock, SystemClock
 from .config import Config, read_secrets
 from .errors import NotFound
-from .rules.chain import Head, first_break
+from .rules.chain import Anchor, Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
@@ -311,9 +311,9 @@ class View:
 
     def anchors(self) -> list[AnchorView]:
         """The heads of the chain noted outside the database, oldest first."""
-        from .store.reading import read_anchors
+        from .store import anchors
 
-        return [AnchorView(*anchor) for anchor in read_anchors(self.config.db)]
+        return anchors.read(self.config.db)
 
     def verify_audit(self) -> AuditReport:
         """Walk the whole audit in constant memory and name the first event that is not as it was written."""
@@ -321,7 +321,7 @@ class View:
         anchors = self.anchors()
         newest = self._reader.last_event()
         head = Head(*self._reader.head())
-        noted = [Head(anchor.event_id, anchor.count, anchor.hash) for anchor in anchors]
+        noted = [Anchor(each.event_id, each.count, each.hash, each.restored) for each in anchors]
         broken = first_break(self._reader.chain(max(newest, head.event_id)), head, noted)
         last = anchors[-1] if anchors else None
         return AuditReport(

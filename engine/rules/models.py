@@ -156,12 +156,13 @@ class HoldView(msgspec.Struct, frozen=True):
 
 
 class AnchorView(msgspec.Struct, frozen=True):
-    """The head of the audit chain as it was noted outside the database."""
+    """The head of the audit chain as it was noted outside the database; `restored`: a backup took its place there."""
 
     event_id: int
     count: int
     hash: str
     at: str
+    restored: bool = False
 
 
 class LogView(msgspec.Struct, frozen=True):

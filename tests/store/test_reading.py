@@ -8,7 +8,7 @@ import pytest
 
 from taskdeck.engine.errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse, parse_arguments, parse_events
-from taskdeck.engine.store.reading import Reader, read_anchors
+from taskdeck.engine.store.reading import Reader
 from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.faults import fault
 from tests.seeded import Seed
@@ -190,15 +190,6 @@ def test_due_tasks_ahead_are_counted_by_priority_time_and_id(seed: Seed) -> None
     with Reader(seed.path) as reader:
         row = reader.tasks(parse(str(task)), now=NOW)[0]
         assert reader.ahead(row, now=NOW) == 2
-
-
-def test_anchors_are_read_and_an_unfinished_last_line_does_not_count(path: Path) -> None:
-    assert read_anchors(path) == []
-    Path(f"{path}.anchors").write_text(f"3 3 abc {NOW}\n5 5 def {NOW}\n7 7")
-    assert read_anchors(path) == [(3, 3, "abc", NOW), (5, 5, "def", NOW)]
-    Path(f"{path}.anchors").write_text("what is this\n")
-    with pytest.raises(StoreError):
-        read_anchors(path)
 
 
 def test_a_database_that_a_killed_writer_left_behind_is_read_whole(path: Path, tmp_path: Path) -> None:
