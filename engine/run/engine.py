@@ -62,6 +62,9 @@ LONGEST_REST = 5.0
 COMMANDS_TAKE = 30.0
 """Seconds for which a command without an engine may hold the database at most."""
 
+DURABILITY = ("journal_mode", "synchronous")
+"""What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
+
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 
 
@@ -448,6 +451,7 @@ class Engine:
             actor=ENGINE,
             reason="started",
             message=f"engine {engine_id}, pid {me.pid}",
+            payload={name: tx.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in DURABILITY},
             ours=True,
         )
         return engine_id

@@ -45,6 +45,9 @@ from .workforce import FORCE_SLACK, WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.reception")
 
+AT_ONCE = 1024
+"""Messages after which what else has arrived waits for the next commit."""
+
 VALIDATION_WITHIN = 10.0
 """Seconds in which a worker answers whether a payload fits."""
 
@@ -98,7 +101,10 @@ class Reception:
         try:
             await self._hear(handle, rest)
             while (body := await link.receive()) is not None:
-                await self._hear(handle, from_peer(body))
+                messages = from_peer(body)
+                while len(messages) < AT_ONCE and (body := link.received()) is not None:
+                    messages += from_peer(body)
+                await self._hear(handle, messages)
         except (LinkError, msgspec.DecodeError) as error:
             log.warning("worker %d: its link broke: %s", handle.id, error)
         finally:
