@@ -24,11 +24,13 @@ from .rules.models import (
     AnchorView,
     AttemptView,
     AuditReport,
+    CheckpointView,
     Counts,
     EngineView,
     EventView,
     HoldView,
     LogView,
+    OperationView,
     Progress,
     TaskView,
     WorkerView,
@@ -48,6 +50,7 @@ __all__ = [
     "AnchorView",
     "AttemptView",
     "AuditReport",
+    "CheckpointView",
     "Counts",
     "EngineView",
     "EventFilter",
@@ -55,6 +58,7 @@ __all__ = [
     "Filter",
     "HoldView",
     "LogView",
+    "OperationView",
     "Progress",
     "ResourceView",
     "RouteView",
@@ -174,19 +178,30 @@ class View:
         payload = self._shaper.json(rows[0]["payload"])
         policies = self._policies()
         situation = self._situation(rows, policies)
-        attempts = [
-            self._shaper.attempt(row, **held)
-            for row, held in self._stock.attempts(task_id, self._reader.attempts(task_id))
-        ]
-        more = self._stock.held(rows)(rows[0])
-        found = self._task(rows[0], situation, policies, payload=payload, attempts=attempts, **more)
+        attempts = self._reader.attempts(task_id)
+        more = self._stock.held(rows)(rows[0]) | self._records(task_id, attempts)
+        found = self._task(rows[0], situation, policies, payload=payload, **more)
         if found.state == TaskState.RUNNING and found.waits:
             return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
         return found
 
+    def _records(self, task_id: int, attempts: list[Row]) -> dict[str, Any]:
+        """What one task has on record."""
+        numbers = {row["id"]: row["number"] for row in attempts}
+        return {
+            "attempts": [
+                self._shaper.attempt(row, **held) for row, held in self._stock.attempts(task_id, attempts)
+            ],
+            "checkpoints": [
+                self._shaper.checkpoint(row, numbers) for row in self._reader.checkpoints(task_id)
+            ],
+            "operations": [self._shaper.operation(row, numbers) for row in self._reader.operations(task_id)],
+        }
+
     def _stranded(self, task_id: int) -> str:
         kept = self._reader.checkpoints(task_id)
-        return STRANDED.format(point=f"checkpoint {kept[0]['seq']}" if kept else "the beginning")
+        begins = not kept or kept[0]["again_from"] == 0
+        return STRANDED.format(point="the beginning" if begins else f"checkpoint {kept[0]['seq']}")
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""

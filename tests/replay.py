@@ -230,6 +230,8 @@ class Replay:
         elif event["event_type"] == "ATTEMPT_LOST":
             story.ends.add(event["created_at"])
             story.holder = None
+        elif event["event_type"] == "CHECKPOINT_CHOSEN":
+            self._checkpoint(where, story, payload)
         elif event["event_type"] in BY_HOLDER and "fence" in payload:
             self._write(where, story, event, payload)
 
@@ -287,11 +289,14 @@ class Replay:
         elif event["worker_id"] != holder.worker:
             self._say(f"{where}: written by worker {event['worker_id']}, held by worker {holder.worker}")
         if event["event_type"] == "CHECKPOINT_SAVED":
-            if payload.get("seq") != story.checkpoint + 1:
-                self._say(f"{where}: checkpoint {payload.get('seq')} follows checkpoint {story.checkpoint}")
-            story.checkpoint += 1
+            self._checkpoint(where, story, payload)
         elif event["event_type"] == "STEP_SUCCEEDED" and "key" in payload:
             self._done[(payload["fence"], payload["key"])] += 1
+
+    def _checkpoint(self, where: str, story: Story, payload: Row) -> None:
+        if payload.get("seq") != story.checkpoint + 1:
+            self._say(f"{where}: checkpoint {payload.get('seq')} follows checkpoint {story.checkpoint}")
+        story.checkpoint += 1
 
     # ---- stories against tables ----------------------------------------------------------------------------------
 

@@ -19,16 +19,27 @@ class Resume(Struct, frozen=True):
     """Where to go on: the checkpoint's number and value, and why each newer one was passed over.
 
     `seq` is 0 and `data` empty where there is no valid one. `needs_review` then tells that some were there:
-    to start from nothing would repeat work that was done.
+    to start from nothing would repeat work that was done. `version` is that of the handler which saved it, `again_from`
+    the number that a person chose (0 = the beginning). `older` are the further ones that may be tried, newest first.
     """
 
     seq: int
     data: Any
     skipped: tuple[str, ...] = ()
+    version: int = 0
+    again_from: int | None = None
+    older: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def needs_review(self) -> bool:
         return self.seq == 0 and bool(self.skipped)
+
+    @property
+    def story(self) -> str:
+        """`resumes at checkpoint 7`, in words for people."""
+        if not self.seq or self.again_from == 0:
+            return "starts again from the beginning"
+        return f"resumes at checkpoint {self.again_from or self.seq}"
 
 
 def merge(old: Any, patch: Any) -> Any:
@@ -54,9 +65,9 @@ def merge(old: Any, patch: Any) -> Any:
     return merged
 
 
-def fault_of(data: str, version: int, wanted: int) -> str:
-    """Why a handler of version `wanted` can't resume from this text; empty where it can."""
-    if version != wanted:
+def fault_of(data: str, version: int, wanted: int, *, migrates: bool = False) -> str:
+    """Why a handler of version `wanted` can't resume from this text; empty where it can. `migrates`: from older ones too."""
+    if version != wanted and not (migrates and version < wanted):
         return f"it is of version {version}, the handler of version {wanted}"
     try:
         value = payloads.decode(data, where="checkpoint")
@@ -70,12 +81,30 @@ def is_valid(data: str, version: int, wanted: int) -> bool:
     return not fault_of(data, version, wanted)
 
 
-def latest_valid(rows: Iterable[Mapping[str, Any]], version: int) -> Resume:
-    """The newest row (`seq`, `version`, `data`; newest first) that a handler of `version` can resume from."""
+def latest_valid(rows: Iterable[Mapping[str, Any]], version: int, *, migrates: bool = False) -> Resume:
+    """The newest row (`seq`, `version`, `data`, `again_from`; newest first) that a handler of `version` can resume from.
+
+    Never one behind a row that a person chose to start again from: what came before it was left on purpose.
+    """
     skipped: list[str] = []
+    found: list[Mapping[str, Any]] = []
     for row in rows:
-        fault = fault_of(row["data"], row["version"], version)
+        again_from = row.get("again_from")
+        fault = "" if again_from == 0 else fault_of(row["data"], row["version"], version, migrates=migrates)
         if not fault:
-            return Resume(row["seq"], payloads.decode(row["data"], where="checkpoint"), tuple(skipped))
-        skipped.append(f"checkpoint {row['seq']}: {fault}")
-    return Resume(0, {}, tuple(skipped))
+            found.append(row)
+        elif not found:
+            skipped.append(f"checkpoint {again_from or row['seq']}: {fault}")
+        if again_from is not None:
+            break
+    if not found:
+        return Resume(0, {}, tuple(skipped))
+    first, *older = found
+    return Resume(
+        first["seq"],
+        payloads.decode(first["data"], where="checkpoint"),
+        tuple(skipped),
+        version if first.get("again_from") == 0 else first["version"],
+        first.get("again_from"),
+        tuple((row["seq"], row["version"], row["data"]) for row in older if row.get("again_from") != 0),
+    )

@@ -43,11 +43,38 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     route: str | None = None
 
 
+class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
+    """One kept checkpoint. `again_from` is the one that a person chose to go on from by this one, 0 = the beginning."""
+
+    number: int
+    attempt: int | None
+    version: int
+    stage: str
+    saved_at: str
+    bytes: int
+    summary: str
+    again_from: int | None = None
+
+
+class OperationView(msgspec.Struct, frozen=True, kw_only=True):
+    """One business effect: BEGUN, DONE, IN_DOUBT (since `doubt_at`) or NOT_DONE."""
+
+    key: str
+    scope: str
+    state: str
+    attempt: int | None
+    begun_at: str
+    ended_at: str | None
+    doubt_at: str | None
+    result: Any = None
+
+
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A task as the stable JSON names it.
 
     `needs`, `wants_route` and `allow_direct` are what an attempt must hold; `resources` and `route` are what it holds now.
-    `summary` is what it does in a line; `payload` and `attempts` are only set where one task is shown.
+    `summary` is what it does in a line; `payload`, `attempts`, `checkpoints` (newest first) and `operations` are
+    only set where one task is shown.
     """
 
     id: int
@@ -86,6 +113,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     result: Any = None
     payload: Any = msgspec.UNSET
     attempts: list[AttemptView] | msgspec.UnsetType = msgspec.UNSET
+    checkpoints: list[CheckpointView] | msgspec.UnsetType = msgspec.UNSET
+    operations: list[OperationView] | msgspec.UnsetType = msgspec.UNSET
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from .models import AttemptView, Progress, TaskView, WorkerView
+from .models import AttemptView, CheckpointView, OperationView, Progress, TaskView, WorkerView
 from .redaction import Redactor
 from .selection import COMMAND_TYPE
 
 Row = dict[str, Any]
+
+SUMMARY = 200
+"""Characters of a checkpoint that are shown in a line."""
 
 _SAME_IN_TASK = (
     "id",
@@ -85,6 +89,28 @@ class Shaper:
             resources=resources,
             route=route,
             **{name: row[name] for name in _SAME_IN_ATTEMPT},
+        )
+
+    def checkpoint(self, row: Row, attempts: Mapping[int, int]) -> CheckpointView:
+        """One kept checkpoint; `attempts` are numbers by row id."""
+        return CheckpointView(
+            number=row["seq"],
+            attempt=attempts.get(row["attempt_id"]),
+            version=row["version"],
+            stage=self._redactor.text(row["stage"]),
+            saved_at=row["created_at"],
+            bytes=len(row["data"].encode()),
+            summary=self._redactor.text(row["stage"] or row["data"][:SUMMARY]),
+            again_from=row["again_from"],
+        )
+
+    def operation(self, row: Row, attempts: Mapping[int, int]) -> OperationView:
+        """One business effect; its key holds no secret, since it was refused with one."""
+        return OperationView(
+            key=row["operation_key"],
+            attempt=attempts.get(row["attempt_id"]),
+            result=self.json(row["result"]),
+            **{name: row[name] for name in ("scope", "state", "begun_at", "ended_at", "doubt_at")},
         )
 
     def json(self, text: str | None) -> Any:

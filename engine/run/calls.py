@@ -19,6 +19,7 @@ from .handlers import Handler
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
 from .python_logs import PythonLog
+from .resuming import resume
 
 CANCEL_EVERY = 1.0
 """Seconds between two cancellations of a handler that swallowed one."""
@@ -68,6 +69,7 @@ class HandlerCall:
         handler, run = self._handler, self.attempt.run
         assert handler.function is not None
         try:
+            await self._context.begin(resume(run, handler))
             arguments = handler.arguments(run.payload)
             self._task = asyncio.current_task()
             result = await handler.function(self._context, *arguments)

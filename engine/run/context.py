@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import StopRequested
 from ..errors import StaleLease
+from ..rules import checkpoints
 from ..rules.hosts import named_host
 from .attempt_view import AttemptView
 from .attempts import Attempt
@@ -21,6 +22,7 @@ from .handlers import Handler
 from .http_session import Http
 from .operations import Once, inside_operation
 from .request_log import RequestLog
+from .resuming import Resumed
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
@@ -45,6 +47,12 @@ class Context(AttemptView):
         return MappingProxyType(self._attempt.checkpoint)
 
     @property
+    def saved(self) -> Any:
+        """The checkpoint as the type that `@task(checkpoint=…)` names; None where nothing was saved yet."""
+        data = self._attempt.checkpoint
+        return self._handler.check_checkpoint(data) if data else None
+
+    @property
     def http(self) -> Http:
         """HTTP through the route that this attempt holds: `async with ctx.http.get(url) as response: …`."""
         return self._http
@@ -65,18 +73,18 @@ class Context(AttemptView):
         Then raises `StopRequested` where the task shall pause or stop. `StaleLease`: another attempt owns the task;
         `InvalidPayload`: a value is no JSON or too large.
         """
-        await self._attempt.save(changes)
+        await self._save(changes)
         self.check()
 
     async def replace(self, checkpoint: Mapping[str, Any]) -> None:
         """As `save`, but with the whole checkpoint anew."""
-        await self._attempt.save(dict(checkpoint), merge=False)
+        await self._save(dict(checkpoint), merge=False)
         self.check()
 
     def save_soon(self, **changes: Any) -> None:
         """As `save`, without waiting and without stopping: order is kept, and all is durable before the attempt ends."""
         self._queued = [one for one in self._queued if not _went_well(one)]
-        self._queued.append(self._attempt.save(changes))
+        self._queued.append(self._save(changes))
 
     def progress(self, done: float | None = None, total: float | None = None, note: str = "") -> None:
         """Show how far it is; as often as you like (four a second are sent, and the last one)."""
@@ -112,6 +120,14 @@ class Context(AttemptView):
         if self._attempt.asked and not inside_operation.get():
             raise StopRequested(self._attempt.asked)
 
+    async def begin(self, resumed: Resumed) -> None:
+        """The handler is about to be entered: what it goes on with is durable as it sees it."""
+        for fault in resumed.faults:
+            self._attempt.note("NOTE", f"passed over: {fault}")
+        self._attempt.checkpoint = resumed.data
+        if not resumed.as_kept:
+            await self._attempt.save(resumed.data, merge=False)
+
     async def settle(self, *, succeeded: bool) -> None:
         """The handler has ended: flush what is queued. Raises what a queued checkpoint met."""
         if succeeded:
@@ -123,6 +139,11 @@ class Context(AttemptView):
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    def _save(self, changes: dict[str, Any], *, merge: bool = True) -> asyncio.Future[None]:
+        whole = checkpoints.merge(self._attempt.checkpoint, changes) if merge else changes
+        self._handler.check_checkpoint(whole)
+        return self._attempt.save(changes, merge=merge)
 
     def _end_step(self) -> None:
         if self._step:

@@ -26,6 +26,7 @@ from ..rules.tasks import (
 )
 from ..store import requests, tasks
 from ..store.transaction import Transaction
+from . import restarting
 
 Row = Mapping[str, Any]
 
@@ -80,12 +81,14 @@ def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
 
 def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     """Run it again with its counters at zero. A SUCCESS is never left: `again` makes a new task that names this one."""
+    chosen = args.get("from")
     if task["state"] is SUCCESS:
         return _run_again(tx, task, actor, args)
-    if task["state"] is PENDING:
-        return "is pending already"
     if task["state"] in (RUNNING, PAUSED, LOST):
         raise _not_now(task, "retried")
+    point = restarting.choose(tx, task, chosen, actor) if chosen is not None else ""
+    if task["state"] is PENDING:
+        return point or "is pending already"
     fresh = {
         "retry_count": 0,
         "delays": 0,
@@ -111,7 +114,7 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             "effective_priority": task["priority"],
         },
     )
-    return "waits for its turn"
+    return f"waits for its turn; {point}" if point else "waits for its turn"
 
 
 def discard(tx: Transaction, task: Row, actor: str, args: Row) -> str:
@@ -162,6 +165,12 @@ def _unwant(tx: Transaction, task_id: int, outcome: str) -> None:
 
 
 def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    if args.get("from") is not None:
+        raise Refused(
+            f"#{task['id']} succeeded and goes on from nowhere",
+            "a new task of it has no checkpoints",
+            f"make one: taskdeck retry --again {task['id']}",
+        )
     if not args.get("again"):
         raise Refused(
             f"#{task['id']} succeeded and is never run a second time",

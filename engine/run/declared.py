@@ -36,6 +36,14 @@ def check_verify(verify: Any, name: str, *, sync: bool) -> None:
         raise ValueError(f'type "{name}": verify must be an `async def`')
 
 
+def check_checkpoint(kind: Any, migrate: Any, name: str) -> None:
+    """Raise `ValueError` where a checkpoint can't have this type, or `migrate` can't be asked."""
+    if kind is not None and (refusal := params.refusal(kind)):
+        raise ValueError(f'type "{name}": checkpoint: {refusal}')
+    if migrate is not None and (not callable(migrate) or inspect.iscoroutinefunction(migrate)):
+        raise ValueError(f'type "{name}": migrate must be a plain `def` that takes (data, version)')
+
+
 def limits(options: dict[str, Any]) -> dict[str, Any]:
     """Timeout, retries and the like as `TypeInfo` has them; None = as configured."""
     limits: dict[str, Any] = {}

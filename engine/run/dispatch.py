@@ -131,8 +131,9 @@ _SPARE = 8
 def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Policies) -> Run | None:
     """Claim one task and open its attempt. None: its checkpoints can't be read by this handler, so it goes to review."""
     policy = policies.of(tasks.get(tx, claim.task_id))
-    resume = checkpoints.resume_point(tx, claim.task_id, policy.checkpoint_version)
-    task = tasks.claim(tx, claim, limits.lease, resumes_at=resume.seq)
+    resume = checkpoints.resume_point(tx, claim.task_id, policy.checkpoint_version, migrates=policy.migrates)
+    story = resume.story if resume.seq else ""
+    task = tasks.claim(tx, claim, limits.lease, resumes_at=resume.seq, story=story)
     path = log_path(limits.logs, task["id"], task["attempt"])
     attempt_id = attempts.open_attempt(tx, task, path)
     if resume.needs_review:
@@ -147,8 +148,8 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         type=task["type"],
         payload=task["payload"],
         checkpoint=encode(resume.data),
-        checkpoint_seq=resume.seq,
-        checkpoint_version=policy.checkpoint_version,
+        checkpoint_seq=0 if resume.again_from == 0 else resume.seq,
+        checkpoint_version=resume.version or policy.checkpoint_version,
         timeout=policy.timeout,
         log_path=path,
         exit_codes={str(code): word for code, word in policy.exit_codes.items()},
@@ -157,6 +158,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         max_retry=policy.max_retry,
         resources=holdings.resources,
         route=holdings.route,
+        older=list(resume.older) if policy.typed_checkpoint or policy.migrates else [],
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
+from ..errors import InvalidPayload
 from ..rules import payloads
 from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
@@ -37,6 +38,8 @@ Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
 Verify = Callable[[Any, str], Any]
 """A coroutine function for async handlers, a plain one for sync ones."""
+Migrate = Callable[[dict[str, Any], int], dict[str, Any]]
+"""Makes a checkpoint of this version from one of an older version (its data and number)."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,9 @@ class Handler:
     params: Any = None
     verify: Verify | None = None
     verify_after: float = 10.0
+    checkpoint: Any = None
+    """The type that a checkpoint must fit; None = any object."""
+    migrate: Migrate | None = None
     source: str = ""
     """The file or module by whose import it was declared; empty = built in."""
     root: str = ""
@@ -66,6 +72,15 @@ class Handler:
         """What the function takes after the context. Raises `InvalidPayload`."""
         value = params.convert(self.params, payloads.decode(payload, where="payload"))
         return () if self.params is params.NOTHING else (value,)
+
+    def check_checkpoint(self, data: dict[str, Any]) -> Any:
+        """The checkpoint as the declared type, or as it is. Raises `InvalidPayload`."""
+        if self.checkpoint is None:
+            return data
+        try:
+            return params.convert(self.checkpoint, data)
+        except InvalidPayload as error:
+            raise InvalidPayload("the checkpoint does not fit its type", error.why) from None
 
 
 @dataclass
@@ -97,7 +112,9 @@ def task(
     concurrency: int | None = None,
     on_lost: Literal["rerun", "review"] | None = None,
     on_exhausted: Literal["review", "dead"] | None = None,
+    checkpoint: Any = None,
     checkpoint_version: int = 1,
+    migrate: Migrate | None = None,
     verify: Verify | None = None,
     verify_after: Duration = "10s",
     needs: Sequence[str] = (),
@@ -108,6 +125,8 @@ def task(
 
     Durations are "10m" texts or seconds; None leaves a limit to the configuration. `verify(ctx, key)` settles an operation
     in doubt: it returns the result, or raises `NotDone`; it is asked once the old request must be dead (`verify_after`).
+    `checkpoint` is the type that a checkpoint must fit; one that doesn't, or is of another `checkpoint_version`, is passed
+    over, unless `migrate(data, version)` makes a present one of it.
     `needs` are pools to lease from (`"browser"`, `"gpu:2"`), `route` a group of network exits; without one of these free,
     tasks wait, unless `allow_direct`.
     """
@@ -186,17 +205,22 @@ def _handler(declaration: Declaration, place: str, source: str, root: Path) -> H
         raise ValueError(f'type "{name}": {refusal}')
     verify = options["verify"]
     declared.check_verify(verify, name, sync=sync)
+    checkpoint, migrate = options["checkpoint"], options["migrate"]
+    declared.check_checkpoint(checkpoint, migrate, name)
     info = TypeInfo(
         name,
         place,
         doc=clean((inspect.getdoc(function) or "").partition("\n")[0], limit=200),
         schema=params.schema(kind),
         sync=sync,
+        typed_checkpoint=checkpoint is not None,
+        migrates=migrate is not None,
+        verifies=verify is not None,
         **declared.limits(options),
         **declared.held(options),
     )
     after = parse_duration(options["verify_after"])
-    return Handler(info, function, kind, verify, after, source, str(root))
+    return Handler(info, function, kind, verify, after, checkpoint, migrate, source, str(root))
 
 
 def _place(function: Callable[..., Any], where: str, root: Path) -> str:

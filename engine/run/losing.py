@@ -88,7 +88,7 @@ def lose(
     next time. Who must go to a person goes there at once; the others are LOST and taken over in the same transaction.
     """
     if task["state"] is LOST:
-        return _take_over(tx, task)
+        return _take_over(tx, task, policies)
     if not started and task["state"] is RUNNING:
         return _never_started(tx, task, cause)
     doubts = operations.doubt_open_ones(tx, task["fence"])
@@ -107,7 +107,7 @@ def lose(
     if task["wanted"] != "cancel" and (why := _needs_a_person({**task, **losses}, policies, max_losses)):
         return _review(tx, task, losses, f"{why}: {cause}")
     tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
-    return _take_over(tx, {**task, **losses, "state": LOST})
+    return _take_over(tx, {**task, **losses, "state": LOST}, policies)
 
 
 def _needs_a_person(task: Mapping[str, Any], policies: Policies, max_losses: int) -> str:
@@ -118,14 +118,14 @@ def _needs_a_person(task: Mapping[str, Any], policies: Policies, max_losses: int
     return ""
 
 
-def _take_over(tx: Transaction, task: Mapping[str, Any]) -> str:
+def _take_over(tx: Transaction, task: Mapping[str, Any], policies: Policies) -> str:
     number = task["id"]
     if task["wanted"] == "cancel":
         actor = requests.actor_of(tx, number, "cancel") or "operator"
         tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
         requests.close_all_of(tx, number, "cancelled")
         return f"#{number} is cancelled"
-    resumes = _resume_point(tx, number)
+    resumes = _resume_point(tx, task, policies)
     columns = tasks.wait_again(task, tx.now)
     tasks.transition(tx, task, PENDING, "taken_over", actor=ENGINE, message=resumes, columns=columns)
     _pause_if_wanted(tx, task)
@@ -177,9 +177,9 @@ def _pause_if_wanted(tx: Transaction, task: Mapping[str, Any]) -> None:
         requests.close_all_of(tx, task["id"], "paused")
 
 
-def _resume_point(tx: Transaction, task_id: int) -> str:
-    seq = checkpoints.last_seq(tx, task_id)
-    return f"resumes at checkpoint {seq}" if seq else "starts again from the beginning"
+def _resume_point(tx: Transaction, task: Mapping[str, Any], policies: Policies) -> str:
+    policy = policies.of(task)
+    return checkpoints.resume_point(tx, task["id"], policy.checkpoint_version, migrates=policy.migrates).story
 
 
 def _error(kind: str, message: str) -> str:

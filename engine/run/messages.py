@@ -52,6 +52,12 @@ class TypeInfo(Message, frozen=True):
     """The group (or id) of routes that an attempt leases one of; empty = none."""
     allow_direct: bool = False
     sync: bool = False
+    typed_checkpoint: bool = False
+    """The handler says what a checkpoint looks like, so that only its worker can tell whether one is valid."""
+    migrates: bool = False
+    """The handler can take over checkpoints of its older versions."""
+    verifies: bool = False
+    """The handler can find out whether an operation in doubt has happened."""
 
 
 def stored(info: TypeInfo) -> str:
@@ -250,6 +256,7 @@ class Run(Message, frozen=True):
     """JSON text of the latest valid checkpoint, or `{}`."""
     checkpoint_seq: int
     checkpoint_version: int
+    """The version of the handler that saved it."""
     timeout: float | None
     log_path: str
     exit_codes: dict[str, str]
@@ -259,6 +266,8 @@ class Run(Message, frozen=True):
     resources: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """The resources that this attempt holds, by pool."""
     route: LeasedRoute | None = None
+    older: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
+    """Further checkpoints (number, version, JSON text), newest first, where only the handler can tell which is valid."""
 
 
 class Ask(Message, frozen=True):

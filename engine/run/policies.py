@@ -28,6 +28,8 @@ class Policy(msgspec.Struct, frozen=True):
     on_lost: str
     on_exhausted: str
     checkpoint_version: int
+    migrates: bool
+    typed_checkpoint: bool
     exit_codes: dict[int, str]
     needs: dict[str, int]
     route: str
@@ -70,6 +72,8 @@ class Policies:
             on_lost=_first(task["on_lost"], own.on_lost, declared and declared.on_lost, "rerun"),
             on_exhausted=self._on_exhausted(task["type"], own, declared),
             checkpoint_version=declared.checkpoint_version if declared else 1,
+            migrates=bool(declared and declared.migrates),
+            typed_checkpoint=bool(declared and declared.typed_checkpoint),
             exit_codes=dict(own.exit_codes),
             **self.needs_of(task),
         )

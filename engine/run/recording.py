@@ -132,14 +132,14 @@ class Recorder:
 
     def _save(self, tx: Transaction, worker_id: int, save: Save) -> dict[str, Any]:
         task = tasks.held(tx, save.task_id, save.fence)
+        attempt = attempts.of_fence(tx, save.fence)
+        assert attempt is not None
         data = decode(save.data, where="checkpoint")
         if save.merge:
-            data = merge(checkpoints.resume_point(tx, save.task_id, save.version).data, data)
+            data = merge(decode(checkpoints.base_of(tx, attempt), where="last checkpoint"), data)
         if not isinstance(data, dict):
             raise InvalidPayload("a checkpoint is a JSON object", f"this is {type(data).__name__}")
         refuse_secrets(tx, data, "checkpoint")
-        attempt = attempts.of_fence(tx, save.fence)
-        assert attempt is not None
         seq = checkpoints.add(
             tx,
             save.task_id,

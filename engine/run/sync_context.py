@@ -23,6 +23,7 @@ from .endings import InDoubt, log_line
 from .handlers import Handler
 from .held import Held
 from .messages import Run
+from .resuming import Resumed
 from .sync_link import Stops, WorkerLink
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -41,7 +42,7 @@ class SyncContext(AttemptView):
         self._link = link
         self._stops = stops
         self._clock = clock
-        self._saved: dict[str, Any] = payloads.decode(run.checkpoint or "{}", where="checkpoint") or {}
+        self._saved: dict[str, Any] = {}
         self._progress = _Progress(link, clock)
         self._step = ""
 
@@ -49,6 +50,11 @@ class SyncContext(AttemptView):
     def checkpoint(self) -> Mapping[str, Any]:
         """The latest checkpoint with what this attempt has saved since; read only."""
         return MappingProxyType(self._saved)
+
+    @property
+    def saved(self) -> Any:
+        """The checkpoint as the type that `@task(checkpoint=…)` names; None where nothing was saved yet."""
+        return self._handler.check_checkpoint(self._saved) if self._saved else None
 
     def log(self, text: str) -> None:
         """Write a line to the attempt's log file (`taskdeck log`); what is printed lands there too."""
@@ -105,6 +111,14 @@ class SyncContext(AttemptView):
         """Raise `StopRequested` where the task shall pause or stop; for places where there is nothing to save."""
         self._link.ask(check=True)
 
+    def begin(self, resumed: Resumed) -> None:
+        """The handler is about to be entered: what it goes on with is durable as it sees it."""
+        for fault in resumed.faults:
+            self.event("NOTE", f"passed over: {fault}")
+        self._saved = resumed.data
+        if not resumed.as_kept:
+            self._save(resumed.data, merge=False)
+
     def settle(self, *, succeeded: bool) -> None:
         """The handler has ended: say what wasn't said yet; of a forked child nothing is said."""
         if not self._link.is_ours:
@@ -126,9 +140,11 @@ class SyncContext(AttemptView):
 
     def _save(self, changes: dict[str, Any], *, merge: bool) -> None:
         text = payloads.encode(changes)
-        self._link.ask(save=text, merge=merge)
         kept = payloads.decode(text, where="checkpoint")
-        self._saved = checkpoints.merge(self._saved, kept) if merge else kept
+        whole = checkpoints.merge(self._saved, kept) if merge else kept
+        self._handler.check_checkpoint(whole)
+        self._link.ask(save=text, merge=merge)
+        self._saved = whole
 
     def _end_step(self) -> None:
         if self._step:

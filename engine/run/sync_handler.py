@@ -24,6 +24,7 @@ from .endings import InDoubt, Judged, told
 from .handlers import Handler, load
 from .held import Held
 from .messages import Run
+from .resuming import resume
 from .sync_context import SyncContext
 from .sync_link import Stops, WorkerLink
 
@@ -61,6 +62,7 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
         if not link.is_ours:  # the file forked while it was loaded
             _end_child(0)
         context = SyncContext(run, held, handler, link, stops, clock)
+        context.begin(resume(run, handler))
         result = _call(handler, context, stops, run.payload)
         if not link.is_ours:
             _end_child(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..rules.checkpoints import Resume, latest_valid
@@ -33,20 +34,41 @@ def add(
     return seq
 
 
+def add_choice(tx: Transaction, task: Mapping[str, Any], number: int) -> None:
+    """A person chose where the next attempt goes on: behind the last checkpoint stands a copy of `number` (0 = nothing).
+
+    A copy, so that whatever happens next, nobody resumes behind it, and what was saved since stays to be seen.
+    """
+    tx.connection.execute(
+        "INSERT INTO checkpoint(task_id, attempt_id, fence, seq, version, stage, data, created_at, again_from)"
+        " SELECT task_id, id, fence, (SELECT coalesce(max(seq), 0) + 1 FROM checkpoint WHERE task_id = :task),"
+        " coalesce((SELECT version FROM checkpoint WHERE task_id = :task AND seq = :number), 0),"
+        " coalesce((SELECT stage FROM checkpoint WHERE task_id = :task AND seq = :number), ''),"
+        " coalesce((SELECT data FROM checkpoint WHERE task_id = :task AND seq = :number), '{}'), :now, :number"
+        " FROM attempt WHERE task_id = :task ORDER BY number DESC LIMIT 1",
+        {"task": task["id"], "number": number, "now": tx.now},
+    )
+
+
 def newest_first(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
-    """The kept checkpoints of a task: seq, version, stage, data (JSON text, unchecked), created_at."""
+    """The kept checkpoints of a task: seq, version, stage, data (JSON text, unchecked), created_at, again_from."""
     return tx.rows(
-        "SELECT seq, version, stage, data, created_at FROM checkpoint WHERE task_id = ? ORDER BY seq DESC",
+        "SELECT seq, version, stage, data, created_at, again_from FROM checkpoint WHERE task_id = ?"
+        " ORDER BY seq DESC",
         task_id,
     )
 
 
-def resume_point(tx: Transaction, task_id: int, version: int) -> Resume:
-    """Where an attempt by this version of the handler goes on."""
-    return latest_valid(newest_first(tx, task_id), version)
+def resume_point(tx: Transaction, task_id: int, version: int, *, migrates: bool = False) -> Resume:
+    """Where an attempt by this version of the handler goes on; `migrates`: it can take over older versions."""
+    return latest_valid(newest_first(tx, task_id), version, migrates=migrates)
 
 
-def last_seq(tx: Transaction, task_id: int) -> int:
-    """The number of the newest checkpoint of a task, 0 for none."""
-    row = tx.connection.execute("SELECT max(seq) FROM checkpoint WHERE task_id = ?", (task_id,)).fetchone()
-    return row[0] or 0
+def base_of(tx: Transaction, attempt: Mapping[str, Any]) -> str:
+    """What a merge patch of this attempt changes (JSON text): its last checkpoint, else the one that it resumed from."""
+    row = tx.connection.execute(
+        "SELECT data FROM checkpoint WHERE task_id = ? AND (attempt_id = ? AND again_from IS NULL OR seq = ?)"
+        " ORDER BY seq DESC LIMIT 1",
+        (attempt["task_id"], attempt["id"], attempt["resumed_from"]),
+    ).fetchone()
+    return row[0] if row else "{}"

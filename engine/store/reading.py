@@ -20,6 +20,7 @@ from ..rules.chain import COLUMNS
 from ..rules.filters import EventFilter, Filter
 from . import tables as t
 from .conditions import event_conditions, task_conditions
+from .tasks import FAMILY
 from .transaction import SCHEMA_VERSION
 
 Row = dict[str, Any]
@@ -115,10 +116,10 @@ class Reader:
         )
 
     def operations(self, task_id: int) -> list[Row]:
-        """The operations that a task began, first to last."""
-        return self._dicts(
-            t.Operation.select().where(t.Operation.task_id == task_id).order_by(t.Operation.id)
-        )
+        """The operations of a task, those that its retries and clones share with it included; first to last."""
+        family = self.ask(lambda connection: connection.execute(FAMILY, (task_id,)).fetchone()[0])
+        own = (t.Operation.task_id == task_id) | (t.Operation.scope == f"task:{family}")
+        return self._dicts(t.Operation.select().where(own).order_by(t.Operation.id))
 
     def workers(self, *, ended: int = 0) -> list[Row]:
         """Workers that live, and the last `ended` that don't; oldest first."""

@@ -101,6 +101,7 @@ class Task(Model):
     allow_direct = IntegerField(null=True)
     suspect = IntegerField()
     lane = TextField()
+    ending = TextField(null=True)
 
 
 class Attempt(Model):
@@ -136,6 +137,7 @@ class Checkpoint(Model):
     stage = TextField()
     data = TextField()
     created_at = TextField()
+    again_from = IntegerField(null=True)
 
 
 class Operation(Model):
@@ -151,6 +153,31 @@ class Operation(Model):
     result = TextField(null=True)
     begun_at = TextField()
     ended_at = TextField(null=True)
+    doubt_at = TextField(null=True)
+    doubt_boot = FloatField(null=True)
+    doubt_boot_id = TextField(null=True)
+
+
+class RollbackStep(Model):
+    """One undo step of a task, run last-first where the task ends without success. Its runs are operations."""
+
+    id = AutoField()
+    task_id = IntegerField()
+    attempt_id = IntegerField()
+    number = IntegerField()
+    name = TextField()
+    arguments = TextField()
+    repeatable = IntegerField()
+    undoes = IntegerField(null=True)
+    state = TextField()
+    tried = IntegerField()
+    tries = IntegerField()
+    error = TextField(null=True)
+    created_at = TextField()
+    ended_at = TextField(null=True)
+
+    class Meta:
+        table_name = "rollback_step"
 
 
 class Request(Model):
@@ -368,6 +395,7 @@ TABLES: tuple[type[Model], ...] = (
     Attempt,
     Checkpoint,
     Operation,
+    RollbackStep,
     Request,
     Hold,
     Resource,

@@ -29,6 +29,12 @@ NO_LEASE: Mapping[str, Any] = {
 }
 """Columns of a task that nobody holds."""
 
+FAMILY = (
+    "WITH RECURSIVE up(id, parent_id) AS (SELECT id, parent_id FROM task WHERE id = ? UNION"
+    " SELECT task.id, task.parent_id FROM task JOIN up ON task.id = up.parent_id) SELECT min(id) FROM up"
+)
+"""The oldest ancestor of a task, which names the scope of what it shares with its retries and clones."""
+
 _LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", TaskState.LOST: "warning"}
 _CREATE = (
     "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
@@ -226,8 +232,10 @@ def running_by_type(tx: Transaction) -> dict[str, int]:
     return dict(tx.connection.execute(sql).fetchall())
 
 
-def claim(tx: Transaction, wish: Claim, lease: float, *, resumes_at: int) -> dict[str, Any]:
+def claim(tx: Transaction, wish: Claim, lease: float, *, resumes_at: int, story: str = "") -> dict[str, Any]:
     """Make the task RUNNING on its worker under a new fence; the caller has checked the caps. Returns the new row.
+
+    `story` says in words where it goes on.
 
     Raises `IllegalTransition` when the task is no longer in the state that the caller saw (TF004).
     """
@@ -246,9 +254,7 @@ def claim(tx: Transaction, wish: Claim, lease: float, *, resumes_at: int) -> dic
         "progress_total": None,
         "progress_note": None,
     }
-    message = f"attempt {columns['attempt']}" + (
-        f", resumes at checkpoint {resumes_at}" if resumes_at else ""
-    )
+    message = f"attempt {columns['attempt']}" + (f", {story}" if story else "")
     payload = {"worker": wish.worker_id, "resumes_at": resumes_at}
     transition(
         tx,
@@ -312,12 +318,7 @@ def wait_again(task: Mapping[str, Any], next_run_at: str) -> dict[str, Any]:
 
 def family_scope(tx: Transaction, task_id: int) -> str:
     """The default scope of operations: the task with its retries and clones, named by the oldest ancestor."""
-    sql = (
-        "WITH RECURSIVE up(id, parent_id) AS (SELECT id, parent_id FROM task WHERE id = ? UNION"
-        " SELECT task.id, task.parent_id FROM task JOIN up ON task.id = up.parent_id)"
-        " SELECT min(id) FROM up"
-    )
-    return f"task:{tx.connection.execute(sql, (task_id,)).fetchone()[0]}"
+    return f"task:{tx.connection.execute(FAMILY, (task_id,)).fetchone()[0]}"
 
 
 def set_wanted(tx: Transaction, task_id: int, wish: str | None) -> None:

@@ -82,3 +82,28 @@ def test_with_no_valid_checkpoint_a_person_decides_and_with_none_at_all_work_beg
 )
 def test_a_checkpoint_is_valid_for_its_own_version_only(data: str, version: int, valid: bool):
     assert is_valid(data, version, 1) is valid
+
+
+def chosen(seq: int, again_from: int, data: str = "{}", version: int = 1) -> dict[str, Any]:
+    return row(seq, data, version) | {"again_from": again_from}
+
+
+def test_nobody_resumes_behind_the_checkpoint_that_a_person_chose():
+    found = latest_valid([chosen(4, 2, '{"n": 2}'), row(3, '{"n": 3}'), row(2, '{"n": 2}')], 1)
+    assert (found.seq, found.data, found.story) == (4, {"n": 2}, "resumes at checkpoint 2")
+    damaged = latest_valid([chosen(4, 2, "[torn"), row(3, '{"n": 3}')], 1)
+    assert damaged.needs_review
+    saved_since = latest_valid([row(5, '{"n": 5}'), chosen(4, 2, '{"n": 2}'), row(3, "{}")], 1)
+    assert (saved_since.seq, [seq for seq, _, _ in saved_since.older]) == (5, [4])
+
+
+def test_the_beginning_is_valid_for_every_version():
+    found = latest_valid([chosen(4, 0, "{}", 0), row(3, '{"n": 3}')], 7)
+    assert (found.seq, found.data, found.needs_review) == (4, {}, False)
+    assert found.story == "starts again from the beginning"
+
+
+def test_a_handler_that_migrates_goes_on_from_older_versions_and_never_from_newer_ones():
+    rows = [row(3, "{}", 9), row(2, '{"n": 2}', 1), row(1, '{"n": 1}', 2)]
+    found = latest_valid(rows, 2, migrates=True)
+    assert (found.seq, found.version, found.older) == (2, 1, ((1, 2, '{"n": 1}'),))

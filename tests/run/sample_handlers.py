@@ -251,3 +251,21 @@ async def stop_inside(ctx: Context) -> None:
             await asyncio.sleep(0.01)
         op.result = "whole"
     await ctx.save(after=1)
+
+
+class Walked(msgspec.Struct):
+    """What a checkpoint of `walk` looks like."""
+
+    page: int
+    seen: list[str] = []
+
+
+def named_pages(data: dict[str, Any], version: int) -> dict[str, Any]:
+    return {"page": data["number"]}
+
+
+@task("walk", checkpoint=Walked, checkpoint_version=2, migrate=named_pages)
+async def walk(ctx: Context, params: dict[str, Any]) -> Any:
+    saved = ctx.saved
+    await ctx.save(**params)
+    return {"from": saved and saved.page, "now": dict(ctx.checkpoint)}

@@ -224,3 +224,20 @@ def forks(ctx: SyncContext, params: dict[str, str]) -> Any:
 def thread_left_behind(ctx: SyncContext) -> str:
     threading.Thread(target=threading.Event().wait).start()
     return "done"
+
+
+class Walked(msgspec.Struct):
+    """What a checkpoint of `walk` looks like."""
+
+    page: int
+
+
+def named_pages(data: dict[str, Any], version: int) -> dict[str, Any]:
+    return {"page": data["number"]}
+
+
+@task("walk", checkpoint=Walked, checkpoint_version=2, migrate=named_pages)
+def walk(ctx: SyncContext, params: dict[str, Any]) -> Any:
+    saved = ctx.saved
+    ctx.save(**params)
+    return {"from": saved and saved.page, "now": dict(ctx.checkpoint)}

@@ -286,3 +286,25 @@ def test_a_kill_after_the_outcome_was_sent_hides_nothing(tmp_path: Path) -> None
     with engine(tmp_path, environ={"TASKDECK_CRASH_AT": "after_outcome_send"}) as double:
         assert double.result(double.run("echo", {"a": 1})) == {"a": 1}
         assert double.ended() == -signal.SIGKILL
+
+
+def test_a_checkpoint_of_an_older_version_is_taken_over_before_the_handler_begins(tmp_path: Path) -> None:
+    with engine(tmp_path) as double:
+        run = {"checkpoint": '{"number": 3}', "checkpoint_seq": 5, "checkpoint_version": 1}
+        assert double.result(double.run("walk", {"page": 4}, **run)) == {"from": 3, "now": {"page": 4}}
+        assert [(json.loads(one.data), one.merge, one.version) for one in double.all(m.Save)] == [
+            ({"page": 3}, False, 2),
+            ({"page": 4}, True, 2),
+        ]
+
+
+def test_a_checkpoint_that_does_not_fit_its_type_is_neither_saved_nor_gone_on_from(tmp_path: Path) -> None:
+    with engine(tmp_path) as double:
+        assert "$.page" in double.failure(double.run("walk", {"page": "x"}))["message"]
+        run = {"checkpoint": '{"page": "x"}', "checkpoint_seq": 5, "checkpoint_version": 2}
+        outcome = double.outcome(double.run("walk", {"page": 4}, **run))
+        assert outcome.kind == "in_doubt"
+        assert "checkpoint 5" in outcome.failure
+        older = double.run("walk", {"seen": ["a"]}, older=[(4, 2, '{"page": 9}')], **run)
+        assert double.result(older) == {"from": 9, "now": {"page": 9, "seen": ["a"]}}
+        assert any("passed over: checkpoint 5" in one.message for one in double.all(m.Note))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import msgspec
@@ -9,57 +8,15 @@ from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclara
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
-from taskdeck.engine.rules.selection import WorkerRoom
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import seconds_between
 from taskdeck.engine.run import control
-from taskdeck.engine.run.dispatch import Dispatched, Limits, dispatch
-from taskdeck.engine.run.leasing import Leasing
 from taskdeck.engine.run.losing import lose
-from taskdeck.engine.run.messages import Outcome, Run, Started
-from taskdeck.engine.run.outcomes import Outcomes
-from taskdeck.engine.run.recording import Recorder
 from taskdeck.engine.store import processes, routes, slots
 from tests import replay
 from tests.faults import fault
+from tests.run.ticking import Engine
 from tests.scratch import ANN, Scratch
-
-
-class Engine:
-    """The scheduler's side of an engine over a scratch database: ticks by hand, one worker."""
-
-    def __init__(self, scratch: Scratch, free: int = 50) -> None:
-        self.scratch = scratch
-        self.worker_id = scratch.worker("engine-worker")
-        self.free = free
-        self.leasing = Leasing(random.Random(7))
-        self.recorder = Recorder(
-            scratch.config, scratch.policies, Outcomes(scratch.policies, lambda low, high: low)
-        )
-
-    def tick(self) -> list[Run]:
-        """One pass; what it started."""
-        return [run for runs in self.passes().runs.values() for run in runs]
-
-    def passes(self) -> Dispatched:
-        limits = Limits(
-            workers=(WorkerRoom(self.worker_id, self.free),),
-            max_running=100,
-            lease=300.0,
-            logs="/logs",
-            leasing=self.leasing,
-            routing=self.scratch.config.routing,
-        )
-        return self.scratch.do(dispatch, limits, self.scratch.policies)
-
-    def tell(self, *messages: Any) -> None:
-        self.scratch.do(self.recorder.record, self.worker_id, list(messages))
-
-    def begin(self, run: Run) -> None:
-        self.tell(Started(run.task_id, run.fence))
-
-    def end(self, run: Run, kind: str = "succeeded", **fields: Any) -> None:
-        self.tell(Outcome(run.task_id, run.fence, kind, **fields))
 
 
 def browsers(count: int = 3, **fields: Any) -> list[ResourceDeclaration]:

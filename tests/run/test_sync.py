@@ -345,3 +345,14 @@ async def test_a_library_of_ones_own_goes_out_by_the_route_and_its_failure_is_th
     async with FakeJudge() as judge, HttpProxy(behaviour=behaviour, login=("bob", "right")) as proxy:
         leased = m.LeasedRoute("eu-1", "http", "127.0.0.1", proxy.port, *login)
         await asyncio.to_thread(act)
+
+
+def test_a_sync_handler_goes_on_from_the_newest_checkpoint_that_fits_its_type(tmp_path: Path) -> None:
+    with engine(tmp_path) as double:
+        run = {"checkpoint": '{"page": "x"}', "checkpoint_seq": 5, "checkpoint_version": 2}
+        fence = double.run("walk", {"page": 4}, older=[(4, 1, '{"number": 3}')], **run)
+        assert double.result(fence) == {"from": 3, "now": {"page": 4}}
+        assert [one.merge for one in double.all(m.Save)] == [False, True]
+        outcome = double.outcome(double.run("walk", {"page": 4}, **run))
+        assert outcome.kind == "in_doubt"
+        assert "checkpoint 5" in outcome.failure

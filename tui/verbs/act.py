@@ -76,9 +76,31 @@ def retry(
     everything: All = False,
     yes: Yes = False,
     again: Annotated[bool, typer.Option("--again", help="Of a task that succeeded, make a new one.")] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="N|start", help="From checkpoint N (see show), or from the beginning."
+        ),
+    ] = None,
 ) -> int:
     """Run failed, dead, cancelled or reviewed tasks again."""
-    return _act(ctx.obj, "retry", words, everything, yes, **({"again": True} if again else {}))
+    more: dict[str, Any] = {"again": True} if again else {}
+    if from_ is not None:
+        more["from"] = _checkpoint(from_)
+    return _act(ctx.obj, "retry", words, everything, yes, **more)
+
+
+def _checkpoint(text: str) -> int | str:
+    number = text.removeprefix("#")
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        return int(number)
+    if text.lower() == "start":
+        return "start"
+    raise UsageError(
+        f"--from {text!r} is no checkpoint",
+        "write its number as `taskdeck show` tells it, or start",
+        "taskdeck retry 42 --from 3",
+    )
 
 
 def discard(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:

@@ -9,6 +9,7 @@ from taskdeck.engine import views
 
 from .. import format as look
 from .. import output
+from . import task_records
 
 STRANDED = "▸ stands still"
 """Instead of a running task's state, where no engine runs."""
@@ -45,7 +46,13 @@ def _message(found: object) -> str:
 
 def page(task: views.TaskView) -> list[str]:
     """All lines of one task."""
-    return [*_fields(task), *_attempts(task), *_last_output(task)]
+    return [
+        *_fields(task),
+        *_attempts(task),
+        *task_records.checkpoints(task),
+        *task_records.operations(task),
+        *_last_output(task),
+    ]
 
 
 def _fields(task: views.TaskView) -> list[str]:

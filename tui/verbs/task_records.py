@@ -1,0 +1,58 @@
+"""What a task has on record: its kept checkpoints and its operations. Text only."""
+
+from __future__ import annotations
+
+from taskdeck.engine import views
+
+from .. import format as look
+from .. import output
+
+
+def checkpoints(task: views.TaskView) -> list[str]:
+    """The checkpoints that `retry --from` takes, newest first."""
+    if not isinstance(task.checkpoints, list) or not task.checkpoints:
+        return []
+    now = views.now()
+    rows = [
+        (
+            str(each.number),
+            look.local(each.saved_at, now=now),
+            _age(each.saved_at),
+            str(each.version) if each.version else "",
+            "" if each.attempt is None else str(each.attempt),
+            _what(each),
+        )
+        for each in task.checkpoints
+    ]
+    headers = ("CHECKPOINT", f"SAVED ({look.zone(now)})", "AGE", "VERSION", "ATTEMPT", "WHAT")
+    return ["", *look.table(headers, rows, width=output.width())]
+
+
+def _what(found: views.CheckpointView) -> str:
+    if found.again_from == 0:
+        return "from the beginning, as a person wants it"
+    again = f"again from {found.again_from}: " if found.again_from else ""
+    return again + look.tidy(found.summary)
+
+
+def operations(task: views.TaskView) -> list[str]:
+    """What was done at most once, and how it stands."""
+    if not isinstance(task.operations, list) or not task.operations:
+        return []
+    now = views.now()
+    rows = [
+        (
+            look.tidy(each.key),
+            each.state.lower().replace("_", " "),
+            look.local(each.doubt_at or each.ended_at or each.begun_at, now=now),
+            "" if each.attempt is None else str(each.attempt),
+            "" if each.result is None else look.tidy(output.json_text(each.result)),
+        )
+        for each in task.operations
+    ]
+    headers = ("OPERATION", "STATE", f"SINCE ({look.zone(now)})", "ATTEMPT", "RESULT")
+    return ["", *look.table(headers, rows, width=output.width())]
+
+
+def _age(since: str) -> str:
+    return look.span(views.seconds_between(since, views.utc_text(views.now())))
