@@ -8,7 +8,9 @@ from pathlib import Path
 
 from peewee import DatabaseError, SqliteDatabase
 
-from ..errors import SchemaMismatch, StoreError
+from ..errors import StoreError
+from .backup import check, copy, newer
+from .durable import published
 from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -49,10 +51,7 @@ def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str) -> None:
     if version == SCHEMA_VERSION:
         return
     if version > SCHEMA_VERSION:
-        raise SchemaMismatch(
-            f"{path} was written by a newer taskdeck (schema {version}, this one knows {SCHEMA_VERSION})",
-            remedy="upgrade this taskdeck",
-        )
+        raise newer(path, database.connection())
     tables = (
         database.connection().execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
     )
@@ -66,24 +65,32 @@ def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str) -> None:
 
 
 def _back_up(database: SqliteDatabase, path: Path, version: int, now: str) -> None:
-    folder = path.parent / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    target = folder / f"{path.stem}-schema{version}-{now.replace(':', '')}.db"
-    with sqlite3.connect(target) as copy:
-        database.connection().backup(copy)
-    copy.close()
+    """A checked copy of the old schema, in `backups` beside the database."""
+    target = path.parent / "backups" / f"{path.stem}-schema{version}-{now.replace(':', '')}.db"
+    try:
+        with published(target, replace=True) as part:
+            check(part, copy(database.connection(), part))
+    except OSError as error:
+        what = f"{path} must be migrated to schema {SCHEMA_VERSION}, and its backup can't be written"
+        raise StoreError(what, error.strerror or str(error), f"make room in {target.parent}") from error
 
 
 def _migrate(database: SqliteDatabase) -> None:
+    """All migrations that are missing, in one transaction: a crash leaves the old schema or the new one, nothing between."""
     from playhouse.migrations import Runner  # costs 30 ms, needed once in the life of a schema
 
-    Runner(database, str(MIGRATIONS)).up()
-    broken = database.connection().execute("PRAGMA foreign_key_check").fetchall()
-    if broken:
-        raise StoreError(
-            "the migration left broken references", str(broken[:3]), "restore the backup beside the database"
-        )
-    database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    database.execute_sql("PRAGMA foreign_keys = 0")  # a table that is built anew is missing for a moment
+    try:
+        with database.atomic("IMMEDIATE"):
+            Runner(database, str(MIGRATIONS)).up()
+            broken = database.execute_sql("PRAGMA foreign_key_check").fetchmany(3)
+            if broken:
+                raise StoreError(
+                    "the migration would leave broken references", str(broken), "nothing was changed"
+                )
+            database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    finally:
+        database.execute_sql("PRAGMA foreign_keys = 1")
 
 
 class _Adopted(SqliteDatabase):

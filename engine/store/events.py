@@ -12,11 +12,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..rules.chain import row_hash
+from ..rules.chain import COLUMNS, Row, row_hash
 
 _INSERT = (
     "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
     " message, payload_json, created_at, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+BEFORE_ALL, LAST_OF_ALL = -(2**63), 2**63 - 1
+"""Ids before the first event that anyone could have put into the table, and behind the last."""
+
+# Constant SQL: peewee's own way costs as much again as reading and hashing the rows.
+_WINDOW = (
+    f"SELECT {', '.join(COLUMNS)}, hash FROM event_log WHERE event_id > ? AND event_id <= ?"
+    " ORDER BY event_id LIMIT ?"
 )
 _HEAD = "SELECT event_id, count, hash FROM event_head WHERE id = 1"
 _MOVE_HEAD = "UPDATE event_head SET event_id = ?, count = ?, hash = ? WHERE id = 1"
@@ -54,6 +62,11 @@ def append(connection: sqlite3.Connection, events: list[PendingEvent]) -> None:
         rows.append((*row, previous))
     connection.executemany(_INSERT, rows)
     connection.execute(_MOVE_HEAD, (event_id, count + len(rows), previous))
+
+
+def window(connection: sqlite3.Connection, after: int, last: int, limit: int) -> list[Row]:
+    """The first `limit` rows of the audit behind event `after` up to event `last`, as `rules.chain` takes them."""
+    return connection.execute(_WINDOW, (after, last, limit)).fetchall()
 
 
 def head(tx: Any) -> tuple[int, int, str, str]:

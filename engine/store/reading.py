@@ -16,9 +16,10 @@ from urllib.parse import quote
 from peewee import SQL, ModelSelect, PeeweeException, SqliteDatabase, Tuple, fn
 
 from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
-from ..rules.chain import COLUMNS
 from ..rules.filters import EventFilter, Filter
+from . import events
 from . import tables as t
+from .backup import newer
 from .conditions import event_conditions, task_conditions
 from .tasks import FAMILY
 from .transaction import SCHEMA_VERSION
@@ -38,11 +39,6 @@ _LAST_CHECKPOINT = "(SELECT c.data FROM checkpoint c WHERE c.task_id = t1.id ORD
 _SUMMARY = (
     f"CASE WHEN t1.type = 'shell' THEN substr(json_extract(t1.payload, '$.argv'), 1, {SUMMARY})"
     f" ELSE substr(t1.payload, 1, {SUMMARY}) END"
-)
-# Constant SQL: peewee's own way costs as much again as reading and hashing the rows.
-_CHAIN = (
-    f"SELECT {', '.join(COLUMNS)}, hash FROM event_log WHERE event_id > ? AND event_id <= ?"
-    " ORDER BY event_id LIMIT ?"
 )
 _BULKY = frozenset({"payload", "result"})
 
@@ -180,16 +176,11 @@ class Reader:
 
     def chain(self, last: int) -> Iterator[tuple[Any, ...]]:
         """Audit rows up to event `last`, all columns in table order, in windows; constant memory."""
-        after = -(2**63)
-        while True:
-            rows = self.ask(
-                lambda connection, after=after: connection.execute(
-                    _CHAIN, (after, last, CHAIN_WINDOW)
-                ).fetchall()
-            )
+        after = events.BEFORE_ALL
+        while rows := self.ask(
+            lambda connection, after=after: events.window(connection, after, last, CHAIN_WINDOW)
+        ):
             yield from rows
-            if len(rows) < CHAIN_WINDOW:
-                return
             after = rows[-1][0]
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
@@ -261,12 +252,13 @@ def _check_schema(database: SqliteDatabase, path: Path) -> None:
     version = database.connection().execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
         raise StoreError(f"{path} is not a database of taskdeck", remedy="name another file with --db")
-    if version != SCHEMA_VERSION:
-        older = version < SCHEMA_VERSION
+    if version > SCHEMA_VERSION:
+        raise newer(path, database.connection())
+    if version < SCHEMA_VERSION:
         raise SchemaMismatch(
             f"{path} has schema {version}, this taskdeck reads schema {SCHEMA_VERSION}",
-            "it was written by an older taskdeck" if older else "it was written by a newer taskdeck",
-            "start the engine once: `taskdeck run` migrates it" if older else "upgrade this taskdeck",
+            "it was written by an older taskdeck",
+            "start the engine once: `taskdeck run` migrates it",
         )
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import peewee
 import pytest
-from playhouse.migrations import Runner
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
 from taskdeck.engine.rules.chain import row_hash
@@ -165,23 +164,3 @@ def test_fences_are_drawn_from_one_sequence_and_only_grow(scratch: Scratch) -> N
         for fence in scratch.do(lambda tx, count=count: list(tx.next_fences(count)))
     ]
     assert drawn == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_database_of_the_first_schema_is_migrated_with_its_tasks(tmp_path: Path) -> None:
-    path = tmp_path / "taskdeck.db"
-    old = peewee.SqliteDatabase(str(path))
-    Runner(old, str(database.MIGRATIONS)).up("0001_first_flight")
-    old.execute_sql(
-        "INSERT INTO task(type, state, reason, scheduled_at, next_run_at, payload, created_at, updated_at)"
-        " VALUES ('fetch', 'PENDING', 'created', ?, ?, '{}', ?, ?)",
-        (NOW, NOW, NOW, NOW),
-    )
-    old.execute_sql("PRAGMA user_version = 1")
-    old.close()
-    migrated = open_for_writing(path, NOW)
-    assert migrated.execute_sql("SELECT id, lane FROM task").fetchall() == [(1, "fetch")]
-    assert migrated.execute_sql("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-    migrated.close()
-    assert [each.name for each in (tmp_path / "backups").iterdir()] == [
-        "taskdeck-schema1-2026-11-29T120000.000000Z.db"
-    ]

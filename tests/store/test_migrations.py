@@ -1,0 +1,147 @@
+"""Every schema that was ever released becomes the present one, with all that it held."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from taskdeck.engine.errors import SchemaMismatch, StoreError
+from taskdeck.engine.store import backup, database
+from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.transaction import SCHEMA_VERSION
+from tests.scratch import Scratch
+
+NOW = "2026-11-29T12:00:00.000000Z"
+SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
+RELEASED = sorted(int(file.stem) for file in SCHEMAS.glob("*.sql"))
+
+HALF_WAY = """
+import os, signal, sys
+from pathlib import Path
+from taskdeck.engine.store import database
+path, migrations = map(Path, sys.argv[1:])
+database.MIGRATIONS = migrations
+database.open_for_writing(path, "2026-11-29T12:00:00.000000Z")
+"""
+DIES = """
+import os, signal
+def up(migrator, db):
+    db.execute_sql("CREATE TABLE half (way)")
+    db.execute_sql("DELETE FROM checkpoint")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def released(schema: int, path: Path) -> Path:
+    """A database of this schema as its taskdeck left it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript((SCHEMAS / f"{schema}.sql").read_text("utf-8"))
+        connection.execute("PRAGMA journal_mode = WAL")
+    return path
+
+
+@pytest.fixture(params=RELEASED)
+def any_of_them(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return released(request.param, tmp_path / "taskdeck.db")
+
+
+@pytest.fixture(params=[schema for schema in RELEASED if schema < SCHEMA_VERSION])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return released(request.param, tmp_path / "taskdeck.db")
+
+
+@pytest.fixture
+def shape(tmp_path: Path) -> dict[str, object]:
+    """Tables, columns, indexes and triggers of a database that is made today."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    Scratch(folder).close()
+    return shape_of(folder / "taskdeck.db")
+
+
+def shape_of(path: Path) -> dict[str, object]:
+    with closing(sqlite3.connect(path)) as connection:
+        found: dict[str, object] = {}
+        for kind, name, sql in connection.execute(
+            "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+        ).fetchall():
+            columns = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+            found[f"{kind} {name}"] = sorted(row[1:] for row in columns) if kind == "table" else sql
+        return found
+
+
+def rows(path: Path) -> dict[str, list[dict[str, object]]]:
+    """All rows of all tables."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: [dict(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name in names}
+
+
+def test_a_fixture_has_rows_in_every_table_and_is_whole(any_of_them: Path) -> None:
+    found = backup.check(any_of_them)
+    assert all(found.rows.values()), found.rows
+
+
+def test_a_released_database_keeps_every_row_and_gets_the_schema_of_a_new_one(
+    any_of_them: Path, shape: dict[str, object]
+) -> None:
+    before = rows(any_of_them)
+    open_for_writing(any_of_them, NOW).close()
+    after = rows(any_of_them)
+    for name, kept in before.items():
+        if name != "schema_migration":
+            shared = [{column: row.get(column) for column in kept[0]} for row in after[name]]
+            assert shared == kept, name
+    assert shape_of(any_of_them) == shape
+    assert backup.check(any_of_them).schema == SCHEMA_VERSION
+
+
+def test_the_old_schema_is_kept_in_a_checked_copy_for_its_owner_only(old: Path) -> None:
+    before = rows(old)
+    open_for_writing(old, NOW).close()
+    (kept,) = (old.parent / "backups").iterdir()
+    assert rows(kept) == before
+    assert kept.stat().st_mode & 0o077 == 0
+    backup.check(kept)
+
+
+def test_a_migration_that_is_killed_half_way_leaves_the_old_schema_and_is_made_up_for(old: Path) -> None:
+    before, shape = rows(old), shape_of(old)
+    migrations = old.parent / "migrations"
+    shutil.copytree(database.MIGRATIONS, migrations)
+    (migrations / "9999_dies.py").write_text(DIES)
+    died = subprocess.run([sys.executable, "-c", HALF_WAY, str(old), str(migrations)], check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert (rows(old), shape_of(old)) == (before, shape)
+    open_for_writing(old, NOW).close()
+    assert backup.check(old).schema == SCHEMA_VERSION
+
+
+def test_without_its_backup_a_database_is_not_migrated(old: Path) -> None:
+    before = rows(old)
+    (old.parent / "backups").write_text("a file where the folder should be")
+    with pytest.raises(StoreError, match="its backup can't be written"):
+        open_for_writing(old, NOW)
+    assert rows(old) == before
+
+
+def test_a_newer_schema_is_refused_with_both_versions_and_the_remedy(tmp_path: Path) -> None:
+    path = released(RELEASED[-1], tmp_path / "taskdeck.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    with pytest.raises(SchemaMismatch) as caught:
+        open_for_writing(path, NOW)
+    assert caught.value.exit_code == 4
+    assert "taskdeck 0.2.0, schema 99" in caught.value.what
+    assert f"schema {SCHEMA_VERSION}" in caught.value.what
+    assert "upgrade" in caught.value.remedy
+    assert path.read_bytes() == before
