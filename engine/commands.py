@@ -218,6 +218,20 @@ def _one(tx: Transaction, act: Any, task_id: int, args: Mapping[str, Any], actor
     return {"id": task_id, "ok": True, "state": tasks.get(tx, task_id)["state"].value, "message": message}
 
 
+def _operation(state: str) -> Any:
+    """A person settles an operation; with `retry` its task runs again, where nothing else keeps it."""
+
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+        from .run import control, doubt
+
+        found = doubt.settle(tx, args, state, actor)
+        if args.get("retry"):
+            found["retried"] = _one(tx, control.retry, found["id"], {}, actor)
+        return found
+
+    return unit
+
+
 def _hold(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
     from .store import processes
 
@@ -283,6 +297,8 @@ _UNITS: Mapping[str, Any] = {
     "cancel": _act("cancel"),
     "retry": _act("retry"),
     "discard": _act("discard"),
+    "operation_done": _operation("DONE"),
+    "operation_redo": _operation("NOT_DONE"),
     "hold": _hold,
     "release": _release,
     "resource_enable": _inventory("resource", "enable"),

@@ -6,6 +6,7 @@ Reads only; what leaves here holds no secret. Cleaning for a terminal is the bus
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +21,7 @@ from .rules.chain import Anchor, Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
+    IN_DOUBT,
     STRANDED,
     AnchorView,
     AttemptView,
@@ -37,7 +39,7 @@ from .rules.models import (
 )
 from .rules.needs import needs_text
 from .rules.redaction import Redactor, clean
-from .rules.selection import Situation
+from .rules.selection import COMMAND_TYPE, Situation
 from .rules.shaping import Row, Shaper, worker
 from .rules.tasks import WAITING, TaskState
 from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
@@ -71,6 +73,7 @@ __all__ = [
     "View",
     "WorkerView",
     "clean",
+    "doubts",
     "format_duration",
     "holder",
     "ids",
@@ -109,6 +112,19 @@ def holder(config: Config) -> EngineView:
     if found.role != "engine":
         return EngineView(running=False)
     return EngineView(running=True, pid=found.pid, incarnation=found.incarnation, socket=found.socket or None)
+
+
+def doubts(task: TaskView) -> list[str]:
+    """A sentence for each operation in doubt: since when, and what to type; of a task that was read as a whole."""
+    if not isinstance(task.operations, list):
+        return []
+    return [
+        IN_DOUBT.format(
+            key=each.key, since=each.doubt_at or each.begun_at, word=shlex.quote(each.key), id=task.id
+        )
+        for each in task.operations
+        if each.state == "IN_DOUBT"
+    ]
 
 
 def wait_until_gone(config: Config, seconds: float, clock: Clock | None = None) -> bool:
@@ -183,6 +199,9 @@ class View:
         found = self._task(rows[0], situation, policies, payload=payload, **more)
         if found.state == TaskState.RUNNING and found.waits:
             return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
+        if found.state == TaskState.NEEDS_REVIEW and (told := doubts(found)):
+            others = [] if found.reason == "in_doubt" else found.waits
+            return msgspec.structs.replace(found, waits=[*others, *told])
         return found
 
     def _records(self, task_id: int, attempts: list[Row]) -> dict[str, Any]:
@@ -219,7 +238,13 @@ class View:
         row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
         policies = self._policies()
         situation = self._situation([row], policies)
-        return task, waiting.waits(row, situation, policies, ahead=self._reader.ahead(row, now=self.now))
+        waits = waiting.waits(row, situation, policies, ahead=self._reader.ahead(row, now=self.now))
+        return task, [*waits, *([] if self._settles_doubt(task) else doubts(task))]
+
+    def _settles_doubt(self, task: TaskView) -> bool:
+        """Does its next attempt find out by itself what became of an operation in doubt?"""
+        declared = self.types().get(task.type)
+        return task.type == COMMAND_TYPE or (declared is not None and declared.verifies)
 
     def workers(self, *, ended: int = 0) -> list[WorkerView]:
         """The workers that live, and the last `ended` that don't."""

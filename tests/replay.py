@@ -230,6 +230,8 @@ class Replay:
         elif event["event_type"] == "ATTEMPT_LOST":
             story.ends.add(event["created_at"])
             story.holder = None
+        elif event["event_type"] == "OPERATOR_OPERATION":
+            self._done[(payload["fence"], payload["key"])] += event["reason"] == "done"
         elif event["event_type"] == "CHECKPOINT_CHOSEN":
             self._checkpoint(where, story, payload)
         elif event["event_type"] in BY_HOLDER and "fence" in payload:
@@ -405,7 +407,7 @@ class Replay:
                 )
 
     def _operations(self) -> None:
-        """DONE has exactly one STEP_SUCCEEDED of the attempt that did it, and nothing else has one."""
+        """DONE has exactly one STEP_SUCCEEDED of the attempt that did it, or one word of a person; nothing else has one."""
         done: Counter[tuple[int, str]] = Counter()
         rows = list(self._rows("SELECT * FROM operation"))
         for row in rows:

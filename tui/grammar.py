@@ -39,6 +39,7 @@ VERBS = {
     "audit": "events:audit",
     "config": "settings:config",
     "op": "op:op",
+    "operation": "operation:operation",
     "demo": "demo:demo",
 }
 """Each verb with the module and the function (or group of functions) behind it, in the order of the help."""
@@ -61,7 +62,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   worker          The processes that run attempts
   audit           Is the record of all events as it was written?
   config          Look at the settings, check them, make a first file
-  op              Do an effect at most once from a shell script
+  op, operation   An effect at most once, from a script; what is in doubt
   demo            See all of it at work in a small world of its own
 
 Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""

@@ -223,5 +223,11 @@ STANDING = {
 }
 """Why a task in such a state does not go on, and what to do; filled in with its id and reason."""
 
+IN_DOUBT = (
+    "operation {key} is in doubt since {since}: it was begun, and nobody knows whether it happened. Find out, then:"
+    " taskdeck operation done {id} {word}, or: taskdeck operation redo {id} {word}"
+)
+"""Of an operation that a crash cut off between intent and done."""
+
 STRANDED = "no engine runs and its worker is gone; start one: taskdeck run (it goes on from {point})"
 """Why a task that is RUNNING in the database does not run: whoever ran it ended without a word."""

@@ -26,7 +26,7 @@ from ..rules.tasks import (
 )
 from ..store import requests, tasks
 from ..store.transaction import Transaction
-from . import restarting
+from . import doubt, restarting
 
 Row = Mapping[str, Any]
 
@@ -86,6 +86,8 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return _run_again(tx, task, actor, args)
     if task["state"] in (RUNNING, PAUSED, LOST):
         raise _not_now(task, "retried")
+    if task["state"] in (NEEDS_REVIEW, *FINISHED):
+        doubt.refuse_retry(tx, task)
     point = restarting.choose(tx, task, chosen, actor) if chosen is not None else ""
     if task["state"] is PENDING:
         return point or "is pending already"

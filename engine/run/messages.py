@@ -288,7 +288,7 @@ class Answer(Message, frozen=True):
 
 
 class OperationState(msgspec.Struct, frozen=True):
-    """State of an operation as its `begin` found it: new | done | in_doubt; `age` = seconds since it was begun."""
+    """State of an operation as its `begin` found it: new | done | in_doubt; `age` = seconds since it is in doubt."""
 
     state: str
     result: str = ""

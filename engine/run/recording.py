@@ -19,7 +19,6 @@ from ..rules.hosts import bare_host
 from ..rules.payloads import decode, encode
 from ..rules.route_errors import ErrorType
 from ..rules.route_health import Sample
-from ..rules.timing import seconds_between
 from ..store import attempts, checkpoints, operations, processes, routes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -200,7 +199,8 @@ class Recorder:
             raise Refused(f"operation {begin.key!r} is being done by #{known['task_id']} right now")
         operations.settle(tx, known["id"], "IN_DOUBT", None)
         operations.adopt(tx, known["id"], begin.task_id, attempt["id"], begin.fence)
-        return _state("in_doubt", age=seconds_between(known["begun_at"], tx.now))
+        known = operations.find(tx, scope, begin.key) or known
+        return _state("in_doubt", age=operations.doubted_for(tx, known))
 
     def _is_alive(self, tx: Transaction, operation: Mapping[str, Any], fence: int) -> bool:
         """Is it begun by another attempt that still runs? (The same attempt asking twice does not know itself.)"""

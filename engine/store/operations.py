@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from ..rules.timing import seconds_between
+from .tasks import family_scope
 from .transaction import Transaction
 
 
@@ -24,7 +27,7 @@ def begin(tx: Transaction, scope: str, key: str, task_id: int, attempt_id: int, 
 
 
 def adopt(tx: Transaction, operation_id: int, task_id: int, attempt_id: int, fence: int) -> None:
-    """A later attempt takes on an operation in doubt; `begun_at` stays, since it dates the late request."""
+    """A later attempt takes on an operation in doubt; `doubt_at` stays, since it dates the late request."""
     tx.connection.execute(
         "UPDATE operation SET task_id = ?, attempt_id = ?, fence = ? WHERE id = ?",
         (task_id, attempt_id, fence, operation_id),
@@ -33,25 +36,56 @@ def adopt(tx: Transaction, operation_id: int, task_id: int, attempt_id: int, fen
 
 def settle(tx: Transaction, operation_id: int, state: str, result: str | None) -> None:
     """Set the operation to DONE, NOT_DONE or IN_DOUBT. DONE is final."""
+    if state == "IN_DOUBT":
+        _doubt(tx, "id = ? AND state NOT IN ('DONE','IN_DOUBT')", operation_id)
+        return
     tx.connection.execute(
-        "UPDATE operation SET state = ?, result = ?, ended_at = ? WHERE id = ? AND state <> 'DONE'",
-        (state, result, tx.now if state != "IN_DOUBT" else None, operation_id),
+        "UPDATE operation SET state = ?, result = ?, ended_at = ?, doubt_at = NULL WHERE id = ? AND state <> 'DONE'",
+        (state, result, tx.now, operation_id),
     )
 
 
 def doubt_open_ones(tx: Transaction, fence: int) -> list[str]:
     """What an attempt that is gone had begun and not recorded is in doubt from now on. Returns the keys."""
-    rows = tx.connection.execute(
-        "UPDATE operation SET state = 'IN_DOUBT' WHERE fence = ? AND state = 'BEGUN' RETURNING operation_key",
-        (fence,),
-    ).fetchall()
-    return sorted(row[0] for row in rows)
+    return _doubt(tx, "fence = ? AND state = 'BEGUN'", fence)
 
 
 def doubt_without_attempt(tx: Transaction) -> list[str]:
     """Operations that were begun by attempts which have ended since: in doubt as well. Returns the keys."""
+    return _doubt(tx, "state = 'BEGUN' AND attempt_id IN (SELECT id FROM attempt WHERE ended_at IS NOT NULL)")
+
+
+def _doubt(tx: Transaction, condition: str, *args: Any) -> list[str]:
+    """From now on it is not known whether these happened: nobody who began them can send anything any more."""
     rows = tx.connection.execute(
-        "UPDATE operation SET state = 'IN_DOUBT' WHERE state = 'BEGUN' AND attempt_id IN"
-        " (SELECT id FROM attempt WHERE ended_at IS NOT NULL) RETURNING operation_key"
+        "UPDATE operation SET state = 'IN_DOUBT', result = NULL, ended_at = NULL, doubt_at = ?, doubt_boot = ?,"
+        f" doubt_boot_id = ? WHERE {condition} RETURNING operation_key",
+        (tx.now, tx.boot, tx.boot_id, *args),
     ).fetchall()
     return sorted(row[0] for row in rows)
+
+
+def doubted_for(tx: Transaction, operation: Mapping[str, Any]) -> float:
+    """Seconds for which an operation has been in doubt, on the boot clock, which no step of the wall clock moves.
+
+    One of an earlier boot is at least as old as this one.
+    """
+    if operation["doubt_boot_id"] == tx.boot_id:
+        return max(0.0, tx.boot - operation["doubt_boot"])
+    if operation["doubt_boot_id"] is not None:
+        return tx.boot
+    return max(0.0, seconds_between(operation["doubt_at"] or operation["begun_at"], tx.now))
+
+
+def of_task(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
+    """All operations of a task, those that it shares with its retries and clones included, in the order of their intents."""
+    return tx.rows(
+        "SELECT * FROM operation WHERE task_id = ? OR scope = ? ORDER BY id",
+        task_id,
+        family_scope(tx, task_id),
+    )
+
+
+def in_doubt(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
+    """Those of them of which nobody knows whether they happened."""
+    return [row for row in of_task(tx, task_id) if row["state"] == "IN_DOUBT"]

@@ -135,6 +135,7 @@ def test_help_is_written_for_every_verb(taskdeck: Calls) -> None:
             "audit",
             "config",
             "op",
+            "operation",
         )
 
 

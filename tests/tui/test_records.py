@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from taskdeck.engine.rules.tasks import TaskState
-from taskdeck.engine.store import attempts, checkpoints, tasks
+from taskdeck.engine.store import attempts, checkpoints, operations, tasks
 from tests.seeded import Seed
 from tests.tui.calls import Calls
 
@@ -61,3 +62,60 @@ def test_a_checkpoint_that_is_none_is_refused_with_what_to_write(
     assert "checkpoint" in told
     assert "start" in told
     assert taskdeck("show", task_id, "--json").lines[0]["state"] == "FAILED"
+
+
+def in_doubt(seed: Seed, *keys: str) -> int:
+    """A task that waits for a person: it began these operations, and its worker was lost."""
+    task_id = seed.running(seed.worker(), type="fetch", payload={})
+    with seed.writing() as tx:
+        task = tasks.get(tx, task_id)
+        fence = tx.row("SELECT fence FROM attempt WHERE task_id = ?", task_id)["fence"]  # type: ignore[index]
+        attempt = attempts.of_fence(tx, fence)
+        assert attempt
+        for key in keys:
+            operations.begin(tx, f"task:{task_id}", key, task_id, attempt["id"], fence)
+        operations.doubt_open_ones(tx, fence)
+        attempts.close_attempt(tx, fence, "lost", "worker_lost")
+        tasks.transition(
+            tx, task, TaskState.NEEDS_REVIEW, "in_doubt", actor="engine", columns={**tasks.NO_LEASE}
+        )
+    return task_id
+
+
+def test_show_why_and_retry_tell_what_is_in_doubt_since_when_and_what_to_do(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task_id = str(in_doubt(seed, "mail:a b"))
+    for shown in (taskdeck("why", task_id).out, taskdeck("show", task_id).out):
+        text = " ".join(shown.split())
+        assert re.search(r"operation mail:a b is in doubt since \S*11-29 12:00:00", text)
+        assert f"taskdeck operation done {task_id} 'mail:a b'" in text
+    refused = taskdeck("retry", task_id, code=4).err
+    assert "same doubt again" in refused
+    assert f"taskdeck operation redo {task_id} 'mail:a b' --retry" in refused
+
+
+def test_operations_are_listed_and_settled_by_a_persons_word(taskdeck: Calls, seed: Seed) -> None:
+    task_id = str(in_doubt(seed, "a", "b"))
+    assert [each["state"] for each in taskdeck("operation", "list", task_id, "--json").lines] == [
+        "IN_DOUBT"
+    ] * 2
+    assert "in doubt" in taskdeck("operation", "list", task_id).out
+    ended = taskdeck("operation", "done", task_id, "a", "--result", '{"id":7}')
+    assert ended.out == f"#{task_id} a is marked done\n"
+    assert "still in doubt: b" in ended.err
+    (found,) = taskdeck("operation", "redo", task_id, "b", "--retry", "--json").lines
+    assert (found["operation"], found["in_doubt"], found["retried"]["state"]) == ("NOT_DONE", [], "PENDING")
+    shown = taskdeck("show", task_id, "--json").lines[0]
+    assert [(each["state"], each["result"]) for each in shown["operations"]] == [
+        ("DONE", {"id": 7}),
+        ("NOT_DONE", None),
+    ]
+
+
+def test_a_word_on_an_operation_that_is_none_changes_nothing(taskdeck: Calls, seed: Seed) -> None:
+    task_id = str(in_doubt(seed, "a"))
+    assert 'it has "a"' in taskdeck("operation", "done", task_id, "x", code=3).err
+    assert "no JSON" in taskdeck("operation", "done", task_id, "a", "--result", "{", code=2).err
+    taskdeck("operation", "done", "99", "a", code=3)
+    assert taskdeck("operation", "list", task_id, "--json").lines[0]["state"] == "IN_DOUBT"

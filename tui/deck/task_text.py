@@ -126,9 +126,9 @@ def _checkpoint(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
         lines.append(f"checkpoint {each['seq']}, {look.local(each['created_at'])}, {each['stage'] or '-'}")
         lines += [f"  {text}" for text in look.block(_json(each["data"], indent=2)).split("\n")]
     for each in found.operations:
-        lines.append(
-            f"operation {look.tidy(str(each['operation_key']))}: {each['state'].lower().replace('_', ' ')}"
-        )
+        since = look.local(each["doubt_at"] or each["ended_at"] or each["begun_at"])
+        state = each["state"].lower().replace("_", " ")
+        lines.append(f"operation {look.tidy(str(each['operation_key']))}: {state} since {since}")
     return [part for text in lines for part in look.wrap(text, width)]
 
 
