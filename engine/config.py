@@ -28,10 +28,11 @@ from .rules.route_settings import RouteSettings
 from .rules.settings import (
     TABLES,
     EngineSettings,
-    LogSettings,
+    LoggingSettings,
     RetrySettings,
     SecretSettings,
     ShellSettings,
+    StorageSettings,
     TaskdeckSettings,
     TypeSettings,
 )
@@ -47,7 +48,8 @@ class Config(Struct, frozen=True):
     taskdeck: TaskdeckSettings = TaskdeckSettings()
     engine: EngineSettings = EngineSettings()
     retry: RetrySettings = RetrySettings()
-    logs: LogSettings = LogSettings()
+    logging: LoggingSettings = LoggingSettings()
+    storage: StorageSettings = StorageSettings()
     shell: ShellSettings = ShellSettings()
     secrets: SecretSettings = SecretSettings()
     types: dict[str, TypeSettings] = field(default_factory=dict)
@@ -68,6 +70,11 @@ class Config(Struct, frozen=True):
         """The directory of the attempts' logs, absolute."""
         assert self.taskdeck.logs is not None
         return self.taskdeck.logs
+
+    @property
+    def log_file(self) -> Path:
+        """The file of the application's log, absolute."""
+        return self.logging.file or self.log_directory / "engine.log"
 
     def for_type(self, name: str) -> TypeSettings:
         """The settings of a task type, with `[retry]` filled in where the type says nothing."""
@@ -132,7 +139,7 @@ def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, st
     tables = {name: gathered.values(*name.split(".")) for name in TABLES}
     places = tables["taskdeck"]
     places.setdefault("db", _default_db(environ))
-    places.setdefault("logs", places["db"].parent / "logs")
+    places.setdefault("logs", _default_logs(places["db"]))
     types = {name: TypeSettings(**gathered.values("types", name)) for name in sorted(gathered.types)}
     made: dict[str, Any] = {
         name: TABLES[name](**values) for name, values in tables.items() if "." not in name
@@ -153,6 +160,26 @@ def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, st
 def _default_db(environ: Mapping[str, str]) -> Path:
     state = environ.get("XDG_STATE_HOME") or os.path.join(_home(environ), ".local", "state")
     return Path(os.path.realpath(os.path.join(state, "taskdeck", "taskdeck.db")))
+
+
+def _default_logs(db: Path) -> Path:
+    """`logs` beside the database; where that is another database's, `logs-NAME`, and so for good."""
+    shared, own = db.parent / "logs", db.parent / f"logs-{db.stem}"
+    return own if own.is_dir() or owner_of(shared) not in (None, db) else shared
+
+
+LOG_OWNER = ".database"
+"""The file in a directory of logs that names the database whose logs they are, as a path relative to the directory."""
+
+
+def owner_of(logs: Path) -> Path | None:
+    """The database that these logs belong to; None where that is nobody, or one that is no longer there."""
+    try:
+        named = (logs / LOG_OWNER).read_bytes()[:4096].removesuffix(b"\n")
+        found = Path(os.path.realpath(logs / os.fsdecode(named))) if named and b"\0" not in named else None
+        return found if found and found.is_file() else None
+    except OSError:
+        return None
 
 
 def _home(environ: Mapping[str, str]) -> str:
@@ -339,6 +366,8 @@ def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: 
         return _database(_absolute(value, environ, base))
     if key == ("taskdeck", "logs"):
         return _directory(_absolute(value, environ, base))
+    if key == ("logging", "file"):
+        return _log_file(_absolute(value, environ, base))
     if key == ("taskdeck", "handlers"):
         return tuple(_handler(item, environ, base) for item in value)
     return value
@@ -382,6 +411,12 @@ def _directory(path: Path) -> Path:
         raise Wrong(
             f"{path} is not a directory", "name a directory; each attempt has a file of its own in it"
         )
+    return path
+
+
+def _log_file(path: Path) -> Path:
+    if path.is_dir():
+        raise Wrong(f"{path} is a directory", "name a file in it, such as engine.log")
     return path
 
 

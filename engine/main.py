@@ -87,7 +87,7 @@ def build(
 
     clock = SystemClock()
     redactor = make_redactor(config)
-    applog.configure(config.log_directory / "engine.log", config.logs.level, redactor, aloud=aloud)
+    log = applog.ApplicationLog(config.log_file, config.logging, redactor, aloud=aloud)
     return Engine(
         config,
         clock,
@@ -97,6 +97,7 @@ def build(
         options=options or RunOptions(since=since or utc_text(clock.utc())),
         announcer=told,
         read_config=lambda: load(path=config.file, db=config.db),
+        log_anew=lambda config: log.reconfigure(config.log_file, config.logging),
     )
 
 

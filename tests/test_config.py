@@ -163,7 +163,7 @@ lease = "5 minutes"
 slots = true
 [retry]
 base = -1
-[logs]
+[logging]
 level = "loud"
 [types."a b"]
 [types.x]
@@ -177,7 +177,7 @@ exit_codes = { 300 = "fatal" }
         "config.toml:4: engine.lease",
         "config.toml:5: engine.slots",
         "config.toml:7: retry.base",
-        "config.toml:9: logs.level",
+        "config.toml:9: logging.level",
         "config.toml:10: types.a b: this can't be the name of a type (a type's name has 1 to 64 of A-Z a-z 0-9 _ . : -)",
         "config.toml:12: types.x.on_lost",
         "config.toml:13: types.x.exit_codes",

@@ -149,6 +149,8 @@ class Gathered:
         self._less(("engine", "heartbeat"), ("engine", "suspect_after"), strict=True)
         self._less(("engine", "suspect_after"), ("engine", "lease"), strict=True)
         self._less(("retry", "base"), ("retry", "max_delay"))
+        self._less(("storage", "pause_free_bytes"), ("storage", "warn_free_bytes"))
+        self._less(("storage", "wal_warn_bytes"), ("storage", "wal_pause_bytes"))
         self._less(("routing", "score", "enter"), ("routing", "score", "leave"))
         self._less(("routing", "cooldown", "base_s"), ("routing", "cooldown", "max_s"))
         self._less(("routing", "blocked", "base_s"), ("routing", "blocked", "max_s"))

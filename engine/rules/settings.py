@@ -69,12 +69,29 @@ class RetrySettings(Struct, frozen=True):
     max_delays: Annotated[int, Whole(0, 1000000)] = 100
 
 
-class LogSettings(Struct, frozen=True):
-    """`[logs]`: an attempt's output keeps `attempt_files` files of at most `attempt_bytes` bytes each."""
+class LoggingSettings(Struct, frozen=True):
+    """`[logging]`: the application's log and the output of attempts, and what they may take of the disk.
 
+    Each is kept in so many files of so many bytes at most; the output of all attempts together in `attempts_total_bytes`.
+    """
+
+    level: Annotated[str, Choice("debug", "info", "warning", "error")] = "info"
+    file: Annotated[Path | None, PathText()] = None
+    file_bytes: Annotated[int, Whole(4096, 10**12)] = 50_000_000
+    files: Annotated[int, Whole(2, 1000)] = 10
     attempt_bytes: Annotated[int, Whole(4096, 10**12)] = 50_000_000
     attempt_files: Annotated[int, Whole(2, 1000)] = 10
-    level: Annotated[str, Choice("debug", "info", "warning", "error")] = "info"
+    attempts_total_bytes: Annotated[int, Whole(4096, 10**15)] = 5_000_000_000
+
+
+class StorageSettings(Struct, frozen=True):
+    """`[storage]`: from when on a disk that fills up is told of and from when on nothing new starts. Bytes."""
+
+    warn_free_bytes: Annotated[int, Whole(0, 10**15)] = 1_000_000_000
+    pause_free_bytes: Annotated[int, Whole(0, 10**15)] = 50_000_000
+    wal_warn_bytes: Annotated[int, Whole(1 << 20, 10**15)] = 64_000_000
+    wal_pause_bytes: Annotated[int, Whole(1 << 20, 10**15)] = 1_000_000_000
+    network: Annotated[str, Choice("refuse", "warn")] = "refuse"
 
 
 class ShellSettings(Struct, frozen=True):
@@ -111,7 +128,8 @@ TABLES: dict[str, type[Struct]] = {
     "taskdeck": TaskdeckSettings,
     "engine": EngineSettings,
     "retry": RetrySettings,
-    "logs": LogSettings,
+    "logging": LoggingSettings,
+    "storage": StorageSettings,
     "shell": ShellSettings,
     "secrets": SecretSettings,
     "routing": RouteSettings,

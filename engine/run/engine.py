@@ -90,6 +90,7 @@ class Engine:
         options: RunOptions | None = None,
         announcer: Announcer | None = None,
         read_config: Callable[[], Config] | None = None,
+        log_anew: Callable[[Config], None] | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -100,7 +101,7 @@ class Engine:
         self.redactor = redactor
         self._code_version = code_version
         self._announcer = announcer or Announcer(None)
-        self._reloader = Reloader(self, read_config or (lambda: config))
+        self._reloader = Reloader(self, read_config or (lambda: config), log_anew or (lambda _: None))
         self._socket = socket_path(config.db, os.environ)
         self._lock = DatabaseLock(
             config.db, role="engine", incarnation=self.incarnation, socket=str(self._socket)

@@ -120,7 +120,7 @@ class Reception:
         return handle
 
     def _welcome(self, handle: WorkerHandle) -> Welcome:
-        engine, logs = self.config.engine, self.config.logs
+        engine, logs = self.config.engine, self.config.logging
         return Welcome(
             worker_id=handle.id,
             heartbeat=engine.heartbeat,

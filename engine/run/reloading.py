@@ -1,7 +1,7 @@
 """Reloading the configuration of a running engine (SIGHUP): validated first, taken over whole or not at all.
 
 A file with a mistake changes nothing: the old settings stay in force, and event log and `taskdeck status` say since when the
-file is rejected and why (TF204, TF205).
+file is rejected and why (TF204, TF205). The log is opened anew, as whoever moves it away (logrotate) expects.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ NEEDS_RESTART = (
 class Reloader:
     """Reads the configuration again on request. One for the life of an engine."""
 
-    def __init__(self, engine: Engine, read: Callable[[], Config]) -> None:
+    def __init__(
+        self, engine: Engine, read: Callable[[], Config], log_anew: Callable[[Config], None]
+    ) -> None:
         self._engine = engine
         self._read = read
+        self._log_anew = log_anew
         self._running: asyncio.Task[None] | None = None
         self._loaded_at = utc_text(engine.clock.utc())
         self._version = 1
@@ -64,6 +67,7 @@ class Reloader:
         now = utc_text(self._engine.clock.utc())
         try:
             config = await asyncio.to_thread(self._read)
+            self._log_anew(config)  # first, since a place that can't be written is a mistake too
         except ConfigError as error:
             self._rejected = {"at": now, "why": str(error)}
             log.error("the configuration is rejected, version %d stays in force:\n%s", self._version, error)

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
-import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ from hypothesis import strategies as st
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.edge.logs import AttemptLog, follow_log, pieces, read_log, size
 from tests.faults import fault
+from tests.scarce import short_files
 
 lines_of_output = st.binary(max_size=8).filter(lambda line: b"\n" not in line)
 
@@ -195,24 +192,8 @@ def test_a_directory_that_cannot_be_made_never_hurts_the_command(tmp_path: Path)
     assert whole(tmp_path / "logs" / "a.log") == b""
 
 
-@contextmanager
-def short_files() -> Iterator[None]:
-    """No file may grow past 100 bytes: writes then fail in the middle, as on a full disk.
-
-    No fixture: between a test's body and its end pytest itself may write to a file.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def test_a_disk_that_takes_no_more_costs_bytes_and_nothing_else(path: Path) -> None:
-    with short_files():
+    with short_files(100):
         log = write(path, b"a" * 150, b"b" * 50, b"c" * 120)
     assert log.trouble == os.strerror(errno.EFBIG)
     assert (log.total, log.lost) == (320, 120)
