@@ -108,6 +108,13 @@ class StoreError(TaskdeckError):
     code = "store"
 
 
+class StorageTrouble(StoreError):
+    """The database can't be written now: its disk is full or read-only, or its file is gone. What was asked is not done."""
+
+    code = "storage"
+    exit_code = 75
+
+
 class SchemaMismatch(StoreError):
     """The database was written by another version of taskdeck."""
 

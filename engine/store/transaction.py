@@ -29,6 +29,7 @@ WRITER_PRAGMAS = (
     ("foreign_keys", 1),
     ("busy_timeout", 10_000),
     ("wal_autocheckpoint", 0),
+    ("journal_size_limit", 16_777_216),
     ("temp_store", "memory"),
     ("cache_size", -16_384),
 )
@@ -156,6 +157,10 @@ class Transaction:
         self._events.clear()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+
+    def use(self, connection: sqlite3.Connection) -> None:
+        """Go on over another connection to the same database, between two transactions."""
+        self.connection = connection
 
     def event(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import sqlite3
 import threading
@@ -19,7 +18,9 @@ from typing import Any, TypeVar
 from peewee import SqliteDatabase
 
 from ..clock import Clock
-from ..errors import StoreError, Unavailable
+from ..errors import StorageTrouble, Unavailable
+from ..rules.storage import Fault, Trouble
+from .database_file import DatabaseFile, Standing
 from .transaction import Redacts, Transaction
 
 T = TypeVar("T")
@@ -29,6 +30,12 @@ GROUP = 256
 
 WAL_TARGET = 8 * 1024 * 1024
 """Size of the write-ahead log, in bytes, from which on it is checkpointed between commits."""
+
+WAL_KEPT = 16 * 1024 * 1024
+"""What the file of the write-ahead log may keep for its next use, in bytes; above it, it is cut once nobody reads it."""
+
+BUSY = 10_000
+"""Milliseconds for which a lock of somebody else is waited for."""
 
 Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
@@ -40,15 +47,23 @@ class Writer:
         self, database: SqliteDatabase, path: Path, *, clock: Clock, boot_id: str, redactor: Redacts
     ) -> None:
         self._database = database
-        self._wal = path.with_name(path.name + "-wal")
+        self._path = path
+        self.file = DatabaseFile(path)
         self._transaction = Transaction(database.connection(), clock, boot_id, redactor, database)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self.commits = 0
-        self.failing = False
-        """The last group could not be committed: disk full, read-only, locked. Nobody may be judged by what isn't written."""
+        self.trouble: Trouble | None = None
+        """Why the last group could not be committed. It is over once something has really been written again."""
+        self.held_back = False
+        """Somebody reads an old state of the database, so that the write-ahead log can't be taken over whole."""
+
+    @property
+    def failing(self) -> bool:
+        """Can nothing be written? Then nobody may be judged by what isn't written."""
+        return self.trouble is not None
 
     def start(self) -> None:
         """Start the thread."""
@@ -83,13 +98,16 @@ class Writer:
                     break
                 group.append(following)
             self._commit(group)
-            self._checkpoint("PASSIVE", WAL_TARGET)
-        self._checkpoint("TRUNCATE", 0)
+            self._take_over_log()
+        if self.file.standing() is Standing.HERE:
+            self._checkpoint("TRUNCATE")
         self._database.close()
 
     def _commit(self, group: list[Job]) -> None:
         settled: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
         try:
+            self._see_that_it_is_ours()
+            written = self._transaction.connection.total_changes
             self._transaction.begin()
             for future, unit, args in group:
                 settled.append(self._one(future, unit, args))
@@ -97,16 +115,42 @@ class Writer:
                     raise sqlite3.OperationalError("the transaction was rolled back by SQLite")
             self._transaction.commit()
             self.commits += 1
-            self.failing = False
+            if self._transaction.connection.total_changes != written:
+                self.trouble = None  # an empty commit proves nothing
         except Exception as error:
-            self._transaction.roll_back()
-            self.failing = True
-            # A full disk may be full of our own log: its pages can often still go where the database has room.
-            self._checkpoint("TRUNCATE", 0)
-            failure = error if isinstance(error, Unavailable) else _refusal(error)
-            settled = [(future, None, failure) for future, _, _ in group]
+            with contextlib.suppress(sqlite3.Error):
+                self._transaction.roll_back()
+            self.trouble = error.trouble if isinstance(error, _Lost) else _diagnosis(error)
+            if self.trouble.fault is Fault.FULL:
+                # It may be full of our own log: its pages can often still go where the database has room.
+                self._checkpoint("TRUNCATE")
+            settled = [(future, None, _refusal(self.trouble)) for future, _, _ in group]
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(_settle, settled)
+
+    def _see_that_it_is_ours(self) -> None:
+        """Raise `_Lost` where the name leads to no file, or to a stranger's; go on in our own copy, or with a new log."""
+        standing = self.file.standing()
+        if standing is Standing.HERE:
+            return
+        if standing in (Standing.GONE, Standing.REPLACED):
+            raise _Lost(self._loss(standing))
+        if standing is Standing.NO_LOG:
+            self._checkpoint("TRUNCATE")  # what it held is in our hands, and goes into the database now
+        self._database.close()  # SQLite sees for itself that a moved file's log is none of its business
+        self._database.connect()
+        self._transaction.use(self._database.connection())
+        self.file = DatabaseFile(self._path)
+
+    def _loss(self, standing: Standing) -> Trouble:
+        gone = standing is Standing.GONE
+        why = f"{self._path} was deleted or moved" if gone else f"another file stands at {self._path}"
+        try:
+            copy = self.file.save_copy(self._transaction.connection)
+            remedy = f"put it back, or the copy of all that was in it: mv {copy} {self._path}"
+        except (OSError, sqlite3.Error) as error:
+            remedy = f"put it back; no copy of it could be made yet: {error}"
+        return Trouble(Fault.GONE if gone else Fault.REPLACED, why, remedy)
 
     def _one(
         self, future: asyncio.Future[Any], unit: Callable[..., Any], args: tuple[Any, ...]
@@ -114,32 +158,75 @@ class Writer:
         try:
             return future, self._transaction.unit(unit, *args), None
         except Exception as error:
-            return future, None, _refusal(error) if is_passing(error) else error
+            return future, None, _refusal(_diagnosis(error)) if is_passing(error) else error
 
-    def _checkpoint(self, mode: str, above: int) -> None:
+    def _take_over_log(self) -> None:
+        """Copy the write-ahead log into the database once it has grown, and cut its file once nobody reads it."""
+        if self.failing or self.file.wal_size() <= WAL_TARGET:
+            self.held_back = self.held_back and self.failing
+            return
+        taken = self._checkpoint("PASSIVE")
+        if taken is None:
+            return
+        _, frames, copied = taken
+        self.held_back = copied < frames
+        if not self.held_back and self.file.wal_size() > WAL_KEPT:
+            self._checkpoint("TRUNCATE")
+
+    def _checkpoint(self, mode: str) -> tuple[int, int, int] | None:
+        """Whether it was busy, frames of the log, frames that are copied; waits for nobody."""
+        connection = self._transaction.connection
         try:
-            if os.stat(self._wal).st_size > above:
-                self._transaction.connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-        except (OSError, sqlite3.Error):
-            return  # the next round tries again; nothing committed depends on it
+            connection.execute("PRAGMA busy_timeout = 0")
+            return connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        except sqlite3.Error:
+            return None  # the next round tries again; nothing committed depends on it
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute(f"PRAGMA busy_timeout = {BUSY}")
 
 
-_PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR})
-_PASSING |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM}
+class _Lost(Exception):
+    """The file is not where it was."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.why)
+        self.trouble = trouble
+
+
+_FAULTS = {
+    sqlite3.SQLITE_FULL: (Fault.FULL, "make room: it then goes on by itself"),
+    sqlite3.SQLITE_READONLY: (Fault.READ_ONLY, "make it writable: it then goes on by itself"),
+    sqlite3.SQLITE_BUSY: (Fault.LOCKED, "end the program that holds it; see: fuser -v"),
+    sqlite3.SQLITE_LOCKED: (Fault.LOCKED, "end the program that holds it; see: fuser -v"),
+}
+_PASSING = frozenset({*_FAULTS, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
 
 
 def is_passing(error: BaseException | None) -> bool:
     """Is it the disk's or a lock's affair, which may be over in a moment? Looks behind peewee's own error too."""
+    code = _code(error)
+    return code is not None and code & 0xFF in _PASSING
+
+
+def _code(error: BaseException | None) -> int | None:
     while error is not None:
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None:
-            return code & 0xFF in _PASSING
+            return code
         error = error.__cause__ or error.__context__
-    return False
+    return None
 
 
-def _refusal(error: Exception) -> StoreError:
-    return StoreError("the database could not be written", str(error), "check disk space and permissions")
+def _diagnosis(error: BaseException) -> Trouble:
+    code = _code(error)
+    name = getattr(error, "sqlite_errorname", "")
+    fault, remedy = _FAULTS.get((code or 0) & 0xFF, (Fault.BROKEN, "check the disk and its permissions"))
+    return Trouble(fault, f"{error}{f' ({name})' if name else ''}", remedy)
+
+
+def _refusal(trouble: Trouble) -> StorageTrouble:
+    return StorageTrouble("the database can't be written now", trouble.why, trouble.remedy)
 
 
 def _settle(settled: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
