@@ -19,6 +19,7 @@ from .errors import InvalidPayload, NoEngine, StoreError, TaskdeckError, Unavail
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
+from .run.disk_fitness import refuse_unfit_disk
 from .run.messages import Call, Hello, Reply, encode, to_peer
 from .store.transaction import refuse_what_is_no_database
 
@@ -49,6 +50,7 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
             except NoEngine:
                 pass  # it is starting and does not listen yet, or just ended
         else:
+            refuse_unfit_disk(config)
             refuse_what_is_no_database(config.db)
             lock = DatabaseLock(config.db, role="cli")
             if take(lock):

@@ -41,6 +41,7 @@ from .rules.needs import needs_text
 from .rules.redaction import Redactor, clean
 from .rules.selection import COMMAND_TYPE, Situation
 from .rules.shaping import Row, Shaper, worker
+from .rules.storage import size_text
 from .rules.tasks import WAITING, TaskState
 from .rules.timing import format_duration, parse_duration, parse_utc, seconds_between, utc_text
 from .run import waiting
@@ -86,6 +87,7 @@ __all__ = [
     "parse_events",
     "parse_utc",
     "seconds_between",
+    "size_text",
     "state_named",
     "utc_text",
     "wait_until_gone",

@@ -184,7 +184,7 @@ class ApplicationLog:
         debug.addFilter(lambda record: record.levelno < logging.INFO)
         for handler in (file, debug):
             handler.setFormatter(JsonLines(self._redactor))
-        old, self._handlers = self._handlers, [file, debug]
+        old, self._handlers = self._handlers, list[logging.Handler]((file, debug))
         if self._aloud:
             terminal = _Terminal(sys.stderr)
             terminal.setLevel(logging.INFO)

@@ -24,8 +24,10 @@ from ..config import Config
 from ..edge import identity
 from ..edge.link import AsyncLink, Server, serve, socket_path
 from ..edge.locks import DatabaseLock
-from ..errors import AlreadyRunning, StoreError, TaskdeckError, UsageError
+from ..edge.log_owner import claim
+from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
+from ..rules.storage import Trouble
 from ..rules.timing import parse_utc, utc_text
 from ..store import processes, tasks
 from ..store.database import open_for_writing
@@ -34,6 +36,7 @@ from ..store.transaction import Transaction, refuse_what_is_no_database
 from ..store.writer import Writer
 from .announce import Announcer
 from .crash import crash_at
+from .disk_fitness import refuse_unfit_disk
 from .dispatch import Dispatched, Limits, dispatch, stuck_on
 from .housekeeping import anchor
 from .inventory import take_inventory
@@ -47,6 +50,7 @@ from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
 from .reloading import Reloader
+from .storage import StorageWatch
 from .telling import counted, summary
 from .warden import Warden
 from .workforce import Workforce
@@ -64,6 +68,9 @@ COMMANDS_TAKE = 30.0
 
 DURABILITY = ("journal_mode", "synchronous")
 """What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
+
+UNWRITTEN_FOR = 10.0
+"""Seconds for which a stopping engine waits for a disk that takes nothing."""
 
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 
@@ -134,6 +141,8 @@ class Engine:
             self.writer = Writer(
                 database, self.config.db, clock=self.clock, boot_id=identity.boot_id(), redactor=self.redactor
             )
+            claim(self.config.log_directory, self.config.db)
+            self.storage = StorageWatch(self.config, self.clock, self.writer, self.wake)
             self.writer.start()
             try:
                 await self._live()
@@ -145,6 +154,8 @@ class Engine:
 
     async def _take_database(self) -> None:
         """Take the lock. Another engine is a refusal; a command that writes for a moment is waited for."""
+        if warning := refuse_unfit_disk(self.config):
+            log.warning("%s", warning)
         refuse_what_is_no_database(self.config.db)
         deadline = self.clock.monotonic() + COMMANDS_TAKE
         while not self._acquire():
@@ -195,9 +206,25 @@ class Engine:
             self._works.set()
             log.info("engine %d works on %s", self._engine_id, self.config.db)
             await self._stop.wait()
-            await self._drain()
+            await self._drain_while_it_can_be_written()
         finally:
             await self._close(server)
+
+    async def _drain_while_it_can_be_written(self) -> None:
+        """What can't be written down can't be waited for without end: after a while it is left to the next recovery."""
+        draining = asyncio.create_task(self._drain())
+        unwritten = 0.0
+        while not draining.done():
+            await asyncio.wait({draining}, timeout=0.5)
+            unwritten = unwritten + 0.5 if self.writer.failing else 0.0
+            if unwritten >= UNWRITTEN_FOR and not draining.done():
+                draining.cancel()
+                await asyncio.wait({draining})
+                break
+        error = None if draining.cancelled() else draining.exception()
+        if draining.cancelled() or isinstance(error, StorageTrouble):
+            raise unwritten_end(self.writer.trouble)
+        await draining
 
     async def _drain(self) -> None:
         grace = 0.0 if self._stop_now else self.config.engine.stop_grace
@@ -233,8 +260,9 @@ class Engine:
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()
-        await self.writer.write(self._record_end, "stopped")
-        await anchor(self.writer, self.config.db)
+        with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
+            await self.writer.write(self._record_end, "stopped")
+            await anchor(self.writer, self.config.db)
         await server.close()
 
     def _install_signals(self) -> None:
@@ -247,7 +275,7 @@ class Engine:
     def adopt(self, config: Config) -> None:
         """Work on with other settings, from the next decision on."""
         self.config = config
-        for part in (self.policies, self._recorder, self.reception, self.warden, self.prober):
+        for part in (self.policies, self._recorder, self.reception, self.warden, self.prober, self.storage):
             part.config = config
         self.wake()
 
@@ -283,6 +311,14 @@ class Engine:
             Loop("prober", self.prober.tick, self.prober.rest, self.clock, self._on_loop_error),
             Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
             Loop("anchor", self._anchor, lambda: self._pause(300.0), self.clock, self._on_loop_error),
+            Loop("storage", self.storage.tick, self.storage.rest, self.clock, self._on_loop_error),
+            Loop(
+                "logs",
+                self.storage.keep_logs_within,
+                self.storage.rest_of_logs,
+                self.clock,
+                self._on_loop_error,
+            ),
             Loop("beat", self._announcer.beat, lambda: self._pause(5.0), self.clock, self._on_loop_error),
         ]
         for loop in self._loops:
@@ -319,7 +355,7 @@ class Engine:
         """One tick: choose, claim, commit; then send."""
         self._wake.clear()
         limits = Limits(
-            workers=self.workforce.rooms(self.clock.monotonic()),
+            workers=() if self.storage.paused else self.workforce.rooms(self.clock.monotonic()),
             max_running=self.config.engine.max_running,
             lease=self.config.engine.lease,
             logs=str(self.config.log_directory),
@@ -430,6 +466,7 @@ class Engine:
             "loops": {loop.name: round(loop.age(), 3) for loop in self._loops},
             "recovered": self._recovered[:20],
             "config": self._reloader.description(),
+            "storage": self.storage.description(),
         }
 
     # ---- rows ----------------------------------------------------------------------------------------------------
@@ -478,6 +515,15 @@ class Engine:
     async def _load_types(self) -> None:
         """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""
         self.policies.load(await self.writer.write(processes.type_settings))
+
+
+def unwritten_end(trouble: Trouble | None) -> StorageTrouble:
+    """The end of an engine that could not write how its last attempts ended."""
+    return StorageTrouble(
+        "the engine ended before all was written down",
+        f"{trouble.why if trouble else 'the disk took nothing'}; what ran is settled by recovery at the next start",
+        trouble.remedy if trouble else "make room",
+    )
 
 
 def already_running(config: Config) -> AlreadyRunning:

@@ -27,6 +27,7 @@ NEEDS_RESTART = (
     "taskdeck.db",
     "taskdeck.logs",
     "taskdeck.handlers",
+    "storage.network",
     "engine.workers",
     "engine.slots",
     "secrets",

@@ -9,6 +9,12 @@ from . import slots
 from .transaction import Transaction
 
 
+def open_logs(tx: Transaction) -> set[str]:
+    """The paths of the logs that are still written."""
+    sql = "SELECT log_path FROM attempt WHERE ended_at IS NULL AND log_path IS NOT NULL"
+    return {row[0] for row in tx.connection.execute(sql)}
+
+
 def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None) -> int:
     """Open the attempt of a task that was just claimed (its new row). Returns the attempt's id."""
     cursor = tx.connection.execute(

@@ -15,8 +15,9 @@ def log_of(folder: Path, task: int, size: int, *, hours_ago: int) -> str:
     log = AttemptLog(path, file_bytes=100, files=1000)
     log.write(b"x" * size)
     log.close()
+    ended = 1_800_000_000 - hours_ago * HOUR
     for each in Path(path).parent.glob(f"{task}.1.log*"):
-        os.utime(each, (1_800_000_000 - hours_ago * HOUR,) * 2)
+        os.utime(each, (ended, ended))
     return path
 
 

@@ -66,6 +66,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "engine": engine,
                 "stopping": bool(told.get("stopping")),
                 "config": told.get("config"),
+                "storage": told.get("storage"),
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
@@ -73,7 +74,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             }
     except NotFound:
         nothing = {"counts": {}, "workers": [], "holds": [], "anchor": None}
-        running = {"engine": views.holder(line.config), "stopping": False, "config": None}
+        running = {"engine": views.holder(line.config), "stopping": False, "config": None, "storage": None}
         return base | {"exists": False} | running | nothing
 
 
@@ -85,9 +86,11 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("tasks", _tasks(found["counts"], running=running)),
             ("workers", _workers(found["workers"]) if running else ""),
             ("held", "\n".join(map(_hold, found["holds"]))),
+            ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
             ("config", _settings(found["config"])),
             ("", other_settings(line, {"config": found["config"]})),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
+            ("storage", _storage(found["storage"])),
             ("audit", _anchor(found["anchor"])),
             ("next", "\n".join(_next(found["counts"], running=running))),
         ],
@@ -157,6 +160,18 @@ def _settings(config: dict[str, Any] | None) -> str:
         why = look.tidy(rejected["why"].splitlines()[0])
         text = f"file REJECTED at {look.local(rejected['at'])}, running on version {config['version']}: {why}"
     return text
+
+
+def _alert(alert: dict[str, Any]) -> str:
+    return look.tidy(f"{alert['message']}, since {look.local(alert['since'])} ({alert['remedy']})")
+
+
+def _storage(storage: dict[str, Any] | None) -> str:
+    """The room there is, and how large the write-ahead log has become."""
+    if not storage:
+        return ""
+    free = [f"{views.size_text(size)} free for the {place}" for place, size in storage["free_bytes"].items()]
+    return ", ".join([*free, f"write-ahead log {views.size_text(storage['wal_bytes'])}"])
 
 
 def _workers(workers: list[views.WorkerView]) -> str:

@@ -77,7 +77,16 @@ class Header(Static):
             since = f" up {look.span(views.seconds_between(engine.since, self._heading.at) // 60 * 60)}"
             since = since.replace("m00s", "m").replace(" 0s", " <1m")
         word = "stopping" if self._told.get("stopping") else "engine"
-        return [*marks, Content(f"{word}{since}"), *self._rejected()]
+        return [*marks, Content(f"{word}{since}"), *self._alerts(), *self._rejected()]
+
+    def _alerts(self) -> list[Content]:
+        """What threatens the storage, the worst in words: `taskdeck status` tells it whole."""
+        found = (self._told.get("storage") or {}).get("alerts") or []
+        if not found:
+            return []
+        more = f" +{len(found) - 1}" if len(found) > 1 else ""
+        style = "bold reverse $text-error" if found[0]["pauses"] else "bold reverse $text-warning"
+        return [Content.styled(f" {look.tidy(found[0]['reason']).replace('_', ' ').upper()}{more} ", style)]
 
     def _rejected(self) -> list[Content]:
         """A newer configuration that is not in force (TF205)."""

@@ -1,0 +1,171 @@
+"""The watch over the storage: notices what fills up, holds back or goes away, and tells of it until it is over.
+
+An alert is an event when it can be written; meanwhile it stands in memory, for the log, `taskdeck status` and the deck. While
+one that pauses holds, nothing new starts; what runs is written down as soon as that is possible. How it is judged is
+`rules.storage`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..clock import Clock
+from ..config import Config
+from ..edge import applog, disks, log_budget
+from ..errors import StorageTrouble, Unavailable
+from ..rules.storage import Alert, Figures, alerts, size_text
+from ..rules.timing import utc_text
+from ..store import attempts
+from ..store.database_file import Standing
+from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
+from ..store.writer import Writer
+
+log = logging.getLogger("taskdeck.storage")
+
+EVERY = 5.0
+"""Seconds between two looks."""
+IN_TROUBLE = 1.0
+"""And while nothing can be written."""
+BUDGET_EVERY = 300.0
+"""Seconds between two counts of the attempts' logs at least; a count that takes long is made less often."""
+BUDGET_SHARE = 50.0
+"""A count is followed by a pause of this many times its length."""
+
+
+class StorageWatch:
+    """One for the life of an engine. `on_change` is called when something new may start again."""
+
+    def __init__(self, config: Config, clock: Clock, writer: Writer, on_change: Callable[[], None]) -> None:
+        self.config = config
+        self._clock = clock
+        self._writer = writer
+        self._on_change = on_change
+        self._raised: dict[str, Alert] = {}
+        self._since: dict[str, str] = {}
+        self._unwritten: list[tuple[str, Alert, str]] = []
+        self._figures = Figures({})
+        self._rest = BUDGET_EVERY
+
+    @property
+    def paused(self) -> bool:
+        """May nothing new start?"""
+        return any(alert.pauses for alert in self._raised.values())
+
+    def description(self) -> dict[str, Any]:
+        """For `ping`: bytes of the log and free ones, and the alerts that hold, the worst first."""
+        held = sorted(self._raised.values(), key=lambda each: (not each.pauses, each.level, each.reason))
+        return {
+            "wal_bytes": self._figures.wal,
+            "free_bytes": self._figures.free,
+            "alerts": [
+                {
+                    "reason": each.reason,
+                    "level": each.level,
+                    "message": each.message,
+                    "remedy": each.remedy,
+                    "pauses": each.pauses,
+                    "since": self._since[each.reason],
+                }
+                for each in held
+            ],
+        }
+
+    # ---- the watch -----------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Look, judge, tell."""
+        if self._writer.file.standing() is not Standing.HERE or self._figures.wal:
+            with suppress(StorageTrouble, Unavailable):
+                await self._writer.write(_nothing)  # lets the writer see it, and tidy up behind a reader
+        self._figures = await asyncio.to_thread(self._look)
+        was_paused = self.paused
+        now = utc_text(self._clock.utc())
+        found = alerts(self._figures, self.config.storage, self._raised)
+        for reason, alert in found.items():
+            if reason not in self._raised:
+                self._since[reason] = now
+                self._unwritten.append(("ALERT_RAISED", alert, now))
+                log.log(logging.ERROR if alert.level == "error" else logging.WARNING, "%s", alert)
+        for reason in self._raised.keys() - found.keys():
+            self._unwritten.append(("ALERT_CLEARED", self._raised[reason], now))
+            log.warning("it is over: %s", self._raised[reason].message)
+        self._raised = found
+        await self._tell()
+        if was_paused and not self.paused:
+            self._on_change()
+
+    async def rest(self) -> None:
+        """Until the next look."""
+        await self._clock.pause(IN_TROUBLE if self._writer.failing else EVERY)
+
+    async def _tell(self) -> None:
+        """Write what could not be written yet; that also shows whether the disk is usable again."""
+        if self._unwritten:
+            told = list(self._unwritten)
+            with suppress(StorageTrouble, Unavailable):
+                await self._writer.write(_record, told)
+                del self._unwritten[: len(told)]
+
+    def _look(self) -> Figures:
+        writer = self._writer
+        free: dict[str, int] = {}
+        for place, path in (("database", self.config.db), ("logs", self.config.log_directory)):
+            with suppress(OSError):
+                free[place] = disks.free_bytes(path)
+        applog.shorten(self.config.log_directory / "workers" / "output.log", self.config.logging.file_bytes)
+        return Figures(
+            free=free,
+            wal=writer.file.wal_size(),
+            held_back=writer.held_back,
+            readers=disks.readers_of(self.config.db) if writer.held_back else (),
+            trouble=writer.trouble,
+        )
+
+    # ---- the attempts' logs --------------------------------------------------------------------------------------
+
+    async def keep_logs_within(self) -> None:
+        """Have the output of all attempts take no more than its budget."""
+        began = self._clock.monotonic()
+        running = await self._writer.write(attempts.open_logs)
+        settings = self.config.logging
+        done = await asyncio.to_thread(
+            log_budget.keep_within, self.config.log_directory, settings.attempts_total_bytes, running
+        )
+        self._rest = max(BUDGET_EVERY, BUDGET_SHARE * (self._clock.monotonic() - began))
+        if done.files:
+            told = (
+                f"{done.files} files of attempts' output ({size_text(done.bytes)}) were removed, the oldest first:"
+                f" all may take {size_text(settings.attempts_total_bytes)}"
+            )
+            log.info("%s", told)
+            await self._writer.write(_record_removal, told)
+
+    async def rest_of_logs(self) -> None:
+        """Until the logs are counted again."""
+        await self._clock.pause(self._rest)
+
+
+def _nothing(tx: Transaction) -> None:
+    return
+
+
+def _record(tx: Transaction, told: list[tuple[str, Alert, str]]) -> None:
+    for event_type, alert, at in told:
+        raised = event_type == "ALERT_RAISED"
+        tx.event(
+            event_type,
+            actor=ENGINE,
+            level=alert.level if raised else "info",
+            reason=alert.reason,
+            message=str(alert) if raised else alert.message,
+            payload={"at": at, "pauses": alert.pauses},
+        )
+
+
+def _record_removal(tx: Transaction, message: str) -> None:
+    tx.event("LOGS_REMOVED", actor=ENGINE, reason="budget", message=message, ours=True)
