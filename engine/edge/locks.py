@@ -94,6 +94,20 @@ class DatabaseLock:
         except FileNotFoundError:
             return False
 
+    def take_again(self) -> bool:
+        """Have the name lead to our lock again, where somebody removed it. False = another process holds it by now."""
+        if self._fd is None or self.intact():
+            return self._fd is not None
+        make_private_directory(self.file.parent)
+        fd = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if not _lock(fd):
+            os.close(fd)
+            return False
+        os.close(self._fd)
+        self._fd = fd
+        self._sign(fd)
+        return True
+
     @staticmethod
     def holder(path: str | os.PathLike[str]) -> Holder | None:
         """Who holds the database at `path` now; None = nobody, or it has not signed yet. Changes nothing."""

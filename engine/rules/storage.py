@@ -21,6 +21,8 @@ class Fault(StrEnum):
     LOCKED = "locked"
     GONE = "database_gone"
     REPLACED = "database_replaced"
+    TAKEN = "database_taken"
+    """Another process holds the lock: its file was removed, and another engine started meanwhile."""
     BROKEN = "unwritable"
     """Whatever else the disk or SQLite says."""
 

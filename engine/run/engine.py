@@ -69,9 +69,6 @@ COMMANDS_TAKE = 30.0
 DURABILITY = ("journal_mode", "synchronous")
 """What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
 
-UNWRITTEN_FOR = 10.0
-"""Seconds for which a stopping engine waits for a disk that takes nothing."""
-
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 
 
@@ -142,7 +139,14 @@ class Engine:
                 database, self.config.db, clock=self.clock, boot_id=identity.boot_id(), redactor=self.redactor
             )
             claim(self.config.log_directory, self.config.db)
-            self.storage = StorageWatch(self.config, self.clock, self.writer, self.wake)
+            self.storage = StorageWatch(
+                self.config,
+                self.clock,
+                self.writer,
+                self._lock,
+                on_change=self.wake,
+                on_taken=lambda: self.request_stop(now=True),
+            )
             self.writer.start()
             try:
                 await self._live()
@@ -217,7 +221,7 @@ class Engine:
         while not draining.done():
             await asyncio.wait({draining}, timeout=0.5)
             unwritten = unwritten + 0.5 if self.writer.failing else 0.0
-            if unwritten >= UNWRITTEN_FOR and not draining.done():
+            if unwritten >= self.config.engine.stop_grace and not draining.done():
                 draining.cancel()
                 await asyncio.wait({draining})
                 break

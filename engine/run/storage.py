@@ -16,8 +16,9 @@ from typing import Any
 from ..clock import Clock
 from ..config import Config
 from ..edge import applog, disks, log_budget
+from ..edge.locks import DatabaseLock
 from ..errors import StorageTrouble, Unavailable
-from ..rules.storage import Alert, Figures, alerts, size_text
+from ..rules.storage import Alert, Fault, Figures, Trouble, alerts, size_text
 from ..rules.timing import utc_text
 from ..store import attempts
 from ..store.database_file import Standing
@@ -38,13 +39,27 @@ BUDGET_SHARE = 50.0
 
 
 class StorageWatch:
-    """One for the life of an engine. `on_change` is called when something new may start again."""
+    """One for the life of an engine.
 
-    def __init__(self, config: Config, clock: Clock, writer: Writer, on_change: Callable[[], None]) -> None:
+    `on_change` is called when something new may start again, `on_taken` when another process has taken the database.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        writer: Writer,
+        lock: DatabaseLock,
+        *,
+        on_change: Callable[[], None],
+        on_taken: Callable[[], None],
+    ) -> None:
         self.config = config
         self._clock = clock
         self._writer = writer
+        self._lock = lock
         self._on_change = on_change
+        self._on_taken = on_taken
         self._raised: dict[str, Alert] = {}
         self._since: dict[str, str] = {}
         self._unwritten: list[tuple[str, Alert, str]] = []
@@ -79,6 +94,7 @@ class StorageWatch:
 
     async def tick(self) -> None:
         """Look, judge, tell."""
+        self._hold_the_lock()
         if self._writer.file.standing() is not Standing.HERE or self._figures.wal:
             with suppress(StorageTrouble, Unavailable):
                 await self._writer.write(_nothing)  # lets the writer see it, and tidy up behind a reader
@@ -98,6 +114,20 @@ class StorageWatch:
         await self._tell()
         if was_paused and not self.paused:
             self._on_change()
+
+    def _hold_the_lock(self) -> None:
+        """A lock whose file was removed guards nothing: another engine could start."""
+        if self._lock.intact():
+            return
+        with suppress(OSError):
+            if self._lock.take_again():
+                log.warning("%s was removed; it is made and held again", self._lock.file)
+                return
+            holder = DatabaseLock.holder(self.config.db)
+            who = f"pid {holder.pid}" if holder else "another process"
+            why = f"{self._lock.file} was removed, and {who} took the database meanwhile"
+            self._writer.forbid(Trouble(Fault.TAKEN, why, "see: taskdeck status"))
+            self._on_taken()
 
     async def rest(self) -> None:
         """Until the next look."""

@@ -57,6 +57,7 @@ class Writer:
         self.commits = 0
         self.trouble: Trouble | None = None
         """Why the last group could not be committed. It is over once something has really been written again."""
+        self._forbidden: Trouble | None = None
         self.held_back = False
         """Somebody reads an old state of the database, so that the write-ahead log can't be taken over whole."""
 
@@ -64,6 +65,10 @@ class Writer:
     def failing(self) -> bool:
         """Can nothing be written? Then nobody may be judged by what isn't written."""
         return self.trouble is not None
+
+    def forbid(self, trouble: Trouble) -> None:
+        """Write nothing more, for good: the database is another process's by now."""
+        self._forbidden = trouble
 
     def start(self) -> None:
         """Start the thread."""
@@ -99,7 +104,7 @@ class Writer:
                 group.append(following)
             self._commit(group)
             self._take_over_log()
-        if self.file.standing() is Standing.HERE:
+        if self.file.standing() is Standing.HERE and self._forbidden is None:
             self._checkpoint("TRUNCATE")
         self._database.close()
 
@@ -130,6 +135,8 @@ class Writer:
 
     def _see_that_it_is_ours(self) -> None:
         """Raise `_Lost` where the name leads to no file, or to a stranger's; go on in our own copy, or with a new log."""
+        if self._forbidden is not None:
+            raise _Lost(self._forbidden)
         standing = self.file.standing()
         if standing is Standing.HERE:
             return

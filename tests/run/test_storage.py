@@ -9,11 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import pytest
 import pytest_asyncio
 
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config, load
+from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.logs import AttemptLog
+from taskdeck.engine.errors import StorageTrouble
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run.attempt_logs import log_path
 from taskdeck.engine.run.storage import StorageWatch
@@ -33,10 +36,23 @@ class Watched:
         self.writer.start()
         self.changes = 0
         self.clock: ManualClock = scratch.clock
-        self.watch = StorageWatch(self.config(), self.clock, self.writer, self._on_change)
+        self.lock = DatabaseLock(self.path)
+        assert self.lock.acquire()
+        self.taken = False
+        self.watch = StorageWatch(
+            self.config(),
+            self.clock,
+            self.writer,
+            self.lock,
+            on_change=self._on_change,
+            on_taken=self._on_taken,
+        )
 
     def _on_change(self) -> None:
         self.changes += 1
+
+    def _on_taken(self) -> None:
+        self.taken = True
 
     def config(self, **tables: object) -> Config:
         config = load(db=self.path, environ={"HOME": str(self.path.parent)}, cwd=self.path.parent)
@@ -62,6 +78,7 @@ async def watched(scratch: Scratch) -> AsyncIterator[Watched]:
     made = Watched(scratch)
     yield made
     await made.writer.close()
+    made.lock.release()
 
 
 async def test_little_room_is_told_of_until_there_is_more_and_less_stops_the_start_of_anything(
@@ -108,6 +125,25 @@ async def test_a_lost_database_is_noticed_when_nothing_is_written_and_told_of_on
         await watched.watch.tick()
     assert (watched.alerts(), watched.watch.paused) == ({}, False)
     assert watched.events() == [("ALERT_RAISED", "database_gone"), ("ALERT_CLEARED", "database_gone")]
+
+
+async def test_a_removed_lock_is_held_again_and_one_that_another_took_ends_all_writing(
+    watched: Watched,
+) -> None:
+    os.unlink(watched.lock.file)
+    await watched.watch.tick()
+    assert watched.lock.intact()
+    assert DatabaseLock.holder(watched.path) is not None
+    assert not watched.taken
+
+    os.unlink(watched.lock.file)
+    with DatabaseLock(watched.path) as other:
+        assert other.acquire()
+        await watched.watch.tick()
+        assert watched.taken
+        with pytest.raises(StorageTrouble, match="took the database meanwhile"):
+            await watched.writer.write(lambda tx: tx.event("NOTE", actor="engine"))
+        assert watched.alerts() == {"database_taken": True}
 
 
 async def test_the_output_of_ended_attempts_is_removed_past_the_budget_and_that_is_put_on_record(
