@@ -7,6 +7,7 @@ socket; while the lock is free this process takes the lock and writes itself. No
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +155,7 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
         prepared = submission.prepare(args.get("specs"), redactor)
         _validate_alone(config, prepared)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
-    return write_once(config.db, clock, redactor, _UNITS[verb], args, actor)
+    return write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
 
 
 def _no_database(path: Path) -> TaskdeckError:
@@ -196,16 +197,39 @@ def make_redactor(config: Config) -> Any:
     return Redactor(values, config.secrets.names)
 
 
+def _after_what_is_due(tx: Transaction, unit: Any, args: Mapping[str, Any], actor: str) -> Any:
+    """Acts that waited for second thoughts come first; an undo that comes too late finds nothing."""
+    from .run import dated
+
+    dated.apply_due(tx)
+    return unit(tx, args, actor)
+
+
 # ---- units ------------------------------------------------------------------------------------------------------------
 
 
 def _act(verb: str) -> Any:
-    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
-        from .run import control
+    """An act on tasks by id; with `delay` (seconds) one that can be taken back until then."""
 
-        return [_one(tx, control.VERBS[verb], task_id, args, actor) for task_id in args.get("ids", ())]
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+        from .run import control, dated
+
+        act = dated.ask if args.get("delay") else control.act
+        return [_one(tx, partial(act, verb=verb), task_id, args, actor) for task_id in args.get("ids", ())]
 
     return unit
+
+
+def _take_back(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
+    from .run import dated
+
+    return dated.take_back(tx, args, actor)
+
+
+def _settle(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+    from .run import dated
+
+    return dated.settle(tx, args, actor)
 
 
 def _one(tx: Transaction, act: Any, task_id: int, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
@@ -213,7 +237,7 @@ def _one(tx: Transaction, act: Any, task_id: int, args: Mapping[str, Any], actor
     from .store import tasks
 
     try:
-        message = tx.unit(lambda tx: act(tx, tasks.get(tx, task_id), actor, args))
+        message = tx.unit(lambda tx: act(tx, task=tasks.get(tx, task_id), actor=actor, args=args))
     except TaskdeckError as error:
         state = tx.row("SELECT state FROM task WHERE id = ?", task_id)
         return {"id": task_id, "ok": False, "state": state["state"] if state else None, **_refusal(error)}
@@ -235,30 +259,15 @@ def _operation(state: str) -> Any:
 
 
 def _hold(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
-    from .store import processes
+    from .run import holding
 
-    scope = _scope(args)
-    changed = processes.hold(tx, scope, actor)
-    if changed:
-        tx.event("OPERATOR_HOLD", actor=actor, reason="hold", message=f"{scope} is held")
-    return {"scope": scope, "held": True, "changed": changed}
+    return holding.hold(tx, args, actor)
 
 
 def _release(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
-    from .store import processes
+    from .run import holding
 
-    scope = _scope(args)
-    changed = processes.release(tx, scope)
-    if changed:
-        tx.event("OPERATOR_RELEASE", actor=actor, reason="release", message=f"{scope} goes on")
-    return {"scope": scope, "held": False, "changed": changed}
-
-
-def _scope(args: Mapping[str, Any]) -> str:
-    scope = str(args.get("scope", ""))
-    if scope != "queue" and not scope.startswith("type:"):
-        raise UsageError(f"{scope!r} can't be held", remedy="hold the whole queue, or type:NAME")
-    return scope
+    return holding.release(tx, args, actor)
 
 
 def _inventory(parent: str, verb: str) -> Any:
@@ -294,11 +303,10 @@ def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str
 
 
 _UNITS: Mapping[str, Any] = {
-    "pause": _act("pause"),
-    "resume": _act("resume"),
-    "cancel": _act("cancel"),
-    "retry": _act("retry"),
-    "discard": _act("discard"),
+    **{verb: _act(verb) for verb in ("pause", "resume", "cancel", "kill", "retry", "discard")},
+    "stop_tasks": _act("stop"),
+    "undo": _take_back,
+    "settle": _settle,
     "operation_done": _operation("DONE"),
     "operation_redo": _operation("NOT_DONE"),
     "hold": _hold,

@@ -19,6 +19,10 @@ from .config import Config, read_secrets
 from .errors import NotFound
 from .rules.chain import Anchor, Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
+from .rules.holds import EVERYTHING
+from .rules.holds import named as hold_named
+from .rules.holds import scopes as hold_scopes
+from .rules.holds import target as hold_target
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
     IN_DOUBT,
@@ -50,6 +54,7 @@ from .run.policies import Policies
 from .run.stock import Stock
 
 __all__ = [
+    "EVERYTHING",
     "AnchorView",
     "AttemptView",
     "AuditReport",
@@ -76,6 +81,9 @@ __all__ = [
     "clean",
     "doubts",
     "format_duration",
+    "hold_named",
+    "hold_scopes",
+    "hold_target",
     "holder",
     "ids",
     "is_ids",
@@ -175,8 +183,9 @@ class View:
         self, wanted: Filter, limit: int = 100, *, before: int | None = None, whole: bool = False
     ) -> list[TaskView]:
         """The newest matching tasks, newest first, ids under `before`; `whole` adds checkpoint and result."""
-        rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
         policies = self._policies()
+        wanted = _with_pools(wanted, policies)
+        rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
         situation = self._situation(rows, policies)
         held = self._stock.held(rows)
         return [self._task(row, situation, policies, **held(row)) for row in rows]
@@ -226,7 +235,9 @@ class View:
 
     def task_ids(self, wanted: Filter) -> list[int]:
         """The ids of all matching tasks, oldest first."""
-        return self._reader.task_ids(wanted, now=self.now)
+        return self._reader.task_ids(
+            _with_pools(wanted, self._policies()) if wanted.pools else wanted, now=self.now
+        )
 
     def states(self, task_ids: Sequence[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
@@ -409,3 +420,10 @@ class View:
             allow_direct=policy.allow_direct,
             **more,
         )
+
+
+def _with_pools(wanted: Filter, policies: Policies) -> Filter:
+    """A filter by pool means the types that need it as well: these are known from handlers and configuration only."""
+    if not wanted.pools:
+        return wanted
+    return msgspec.structs.replace(wanted, pooled_types=policies.types_in(wanted.pools))

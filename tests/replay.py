@@ -227,7 +227,7 @@ class Replay:
             story.finishes += 1
             if payload.get("state") != story.state or story.state not in FINAL:
                 self._say(f"{where}: it says {payload.get('state')}, the task is {story.state}")
-        elif event["event_type"] == "ATTEMPT_LOST":
+        elif event["event_type"] in ("ATTEMPT_LOST", "ATTEMPT_STOPPED"):
             story.ends.add(event["created_at"])
             story.holder = None
         elif event["event_type"] == "OPERATOR_OPERATION":

@@ -157,8 +157,8 @@ def test_with_an_engine_the_reasons_are_those_of_the_scheduler(seed: Seed, view:
         assert view.why(second)[1] == ["1 due task comes before it"]
         assert "no worker has a handler" in view.why(unknown)[1][0]
         assert view.why(later)[1] == ["is due at 2026-11-29T13:00:00.000000Z"]
-        seed.sql("INSERT INTO hold VALUES ('queue', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
-        held_back = "the queue is held by cli:ann (let it go on: taskdeck resume --queue)"
+        seed.sql("INSERT INTO hold VALUES ('all', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
+        held_back = "everything is held by cli:ann (let it go on: taskdeck resume --all)"
         assert held_back in view.why(first)[1]
 
 

@@ -30,6 +30,7 @@ VERBS = {
     "pause": "act:pause",
     "resume": "act:resume",
     "cancel": "act:cancel",
+    "kill": "act:kill",
     "retry": "act:retry",
     "discard": "act:discard",
     "resource": "resource:resource",
@@ -47,7 +48,7 @@ VERBS = {
 ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VERB --help
 
   add             Add a command (add -- COMMAND), a task of a type, or a file
-  run, stop       Run the engine; drain and end it
+  run, stop       Run the engine; drain and end it (stop ID: that task alone)
   status          Who runs, what waits, what is held, and what to do next
   list            The newest tasks: list state:failed type:fetch older:2h
   show            All about one task: payload, checkpoint, result, attempts
@@ -55,8 +56,8 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   log             The output of an attempt, also while it runs
   events          What happened, oldest first; events -f goes on
   wait            Wait until tasks have ended; the exit code says how
-  pause, resume   Hold tasks, a type or the whole queue; let them go on
-  cancel          End tasks, or take them out of the queue
+  pause, resume   Hold tasks, type:NAME, pool:NAME or --all; let them go on
+  cancel, kill    End tasks, or take them out of the queue; kill without grace
   retry, discard  Run ended tasks again; give up those that need a review
   resource, route Look at resources and routes; take them out and back
   worker          The processes that run attempts
@@ -70,7 +71,7 @@ Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""
 
 OTHER_WORDS = {
     **dict.fromkeys(("tail", "logs", "output"), "log --follow ID"),
-    **dict.fromkeys(("kill", "abort", "rm", "delete", "remove"), "cancel ID"),
+    **dict.fromkeys(("abort", "rm", "delete", "remove"), "cancel ID"),
     **dict.fromkeys(("ls", "queue", "tasks", "jobs"), "list"),
     **dict.fromkeys(("ps", "top"), "list state:running"),
     **dict.fromkeys(("start", "serve", "engine", "daemon"), "run"),
@@ -83,7 +84,7 @@ OTHER_WORDS = {
     **dict.fromkeys(("resources",), "resource list"),
     **dict.fromkeys(("routes", "proxies"), "route list"),
     **dict.fromkeys(("watch", "follow", "history"), "events --follow"),
-    **dict.fromkeys(("hold", "freeze"), "pause --queue"),
+    **dict.fromkeys(("hold", "freeze"), "pause --all"),
     **dict.fromkeys(("version",), "--version"),
     **dict.fromkeys(("settings",), "config show"),
     **dict.fromkeys(("explain",), "why ID"),

@@ -56,13 +56,14 @@ def members_of_session(sid: int) -> list[Identity]:
 
 
 def end_tree(prefix: str, *, grace: float, clock: Clock, session: int | None = None) -> list[Identity]:
-    """Block until nothing of it runs: TERM (and CONT, for stopped ones), `grace` seconds, then KILL.
+    """Block until nothing of it runs: TERM (and CONT, for stopped ones), `grace` seconds, then KILL. Without grace
+    KILL at once.
 
     Returns what could not be ended in `PATIENCE` seconds more: to be reported, never shown as clean.
     """
     end = clock.monotonic() + grace
     asked: set[Identity] = set()
-    while found := find(prefix, session):
+    while grace > 0 and (found := find(prefix, session)):
         ask(one for one in found if one not in asked)
         asked.update(found)
         left = end - clock.monotonic()

@@ -34,6 +34,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    pooled_types: tuple[str, ...] = ()
+    """Types that need one of `pools`; filled in by who knows the types."""
     workers: tuple[Range, ...] = ()
     parents: tuple[Range, ...] = ()
     ids: tuple[Range, ...] = ()
@@ -246,6 +249,7 @@ _TASK_TERMS: Mapping[str, Term] = {
     "tag": ("tags", _same),
     "key": ("keys", _same),
     "reason": ("reasons", _same),
+    "pool": ("pools", _same),
     "worker": ("workers", _range),
     "parent": ("parents", _range),
     "id": ("ids", _range),

@@ -177,7 +177,7 @@ class EngineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HoldView(msgspec.Struct, frozen=True):
-    """The queue or a type that is held back."""
+    """A type, a pool or everything (`all`) that is held back."""
 
     scope: str
     actor: str
@@ -228,6 +228,9 @@ IN_DOUBT = (
     " taskdeck operation done {id} {word}, or: taskdeck operation redo {id} {word}"
 )
 """Of an operation that a crash cut off between intent and done."""
+
+PAUSED_BY_HOLD = "it is paused with {what}, which is held (taskdeck resume {target})"
+"""Why a task is paused that a hold asked to."""
 
 STRANDED = "no engine runs and its worker is gone; start one: taskdeck run (it goes on from {point})"
 """Why a task that is RUNNING in the database does not run: whoever ran it ended without a word."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from . import holds
+
 COMMAND_TYPE = "shell"
 """The built-in type of commands; every worker runs it."""
 
@@ -72,6 +74,8 @@ class Situation:
     """By group and by id."""
     engine: bool = True
     stopping: bool = False
+    paused_by: Mapping[int, str] = field(default_factory=dict)
+    """Tasks that a hold has paused → its scope."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +154,10 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
         reasons.append("no engine runs on this database (start one: taskdeck run)")
     if situation.stopping:
         reasons.append("the engine is stopping")
-    for scope, what, option in (
-        ("queue", "the queue", "--queue"),
-        (f"type:{candidate.type}", f"type {candidate.type}", f"--type {candidate.type}"),
-    ):
+    for scope in holds.over(candidate.type, candidate.needs):
         if scope in situation.held:
-            reasons.append(
-                f"{what} is held by {situation.held[scope]} (let it go on: taskdeck resume {option})"
-            )
+            who, resume = situation.held[scope], f"taskdeck resume {holds.target(scope)}"
+            reasons.append(f"{holds.named(scope)} is held by {who} (let it go on: {resume})")
     if candidate.next_run_at > situation.now:
         why = "retries" if candidate.state == "RETRYING" else "is due"
         reasons.append(f"{why} at {candidate.next_run_at}")

@@ -21,10 +21,16 @@ from .held import Held
 from .messages import Answer, Message, Note, OperationBegin, OperationEnd, OperationState, Progress, Run, Save
 from .uplink import Uplink, value_of
 
-STOPS = {"drain": 1, "pause": 2, "cancel": 3}
+STOPS = {"drain": 1, "pause": 2, "stop": 3, "cancel": 4, "kill": 5}
 """What an attempt can be asked that ends it; a stronger one replaces a weaker one, never the other way round."""
 
-OUTCOMES = {"drain": "drained", "pause": "paused", "cancel": "cancelled"}
+OUTCOMES = {
+    "drain": "drained",
+    "pause": "paused",
+    "stop": "drained",
+    "cancel": "cancelled",
+    "kill": "cancelled",
+}
 
 PROGRESS_EVERY = 0.25
 """Seconds between two progress messages of one attempt."""
@@ -55,6 +61,11 @@ class Attempt:
             self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
         self.held = Held(self.run)
         self.progress = ProgressReport(self.run, self.uplink, self.clock)
+
+    @property
+    def cancelled(self) -> bool:
+        """Does whoever asks want no more of this task, whatever comes of the attempt?"""
+        return self.outcome_asked == "cancelled"
 
     @property
     def outcome_asked(self) -> str:

@@ -41,7 +41,7 @@ class HandlerCall:
         """The task to cancel: only while the handler itself runs."""
 
     def ask(self, what: str, grace: float) -> None:
-        """`cancel`, `drain`: at the next checkpoint, by force after `grace` seconds; `pause`: at the next checkpoint."""
+        """`pause`: at the next checkpoint; all others too, but by force after `grace` seconds (a kill has none)."""
         if what == "resume":
             self.attempt.withdraw("pause")
         elif self.attempt.ask(what) and what != "pause":
@@ -96,7 +96,7 @@ class HandlerCall:
             return Outcome(run.task_id, run.fence, "cancelled")
         if error is None:
             return Outcome(run.task_id, run.fence, "succeeded", result=result, tail=self._log.tail())
-        if attempt.asked == "cancel" or (attempt.asked and stopped):
+        if attempt.cancelled or (attempt.asked and stopped):
             return Outcome(run.task_id, run.fence, attempt.outcome_asked, tail=self._log.tail())
         if attempt.timed_out:
             return failed(run, timed_out(run.timeout or 0.0), tail=self._log.tail())

@@ -1,7 +1,8 @@
-"""What a person may do to a task: pause, resume, cancel, retry, discard. Each is idempotent and says what became of it.
+"""What a person may do to a task: pause, resume, stop, cancel, kill, retry, discard. Each is idempotent.
 
-A waiting task changes at once. A running one is *asked*: the wish stands in its row (`wanted`) and as a request, so that
-it survives any crash, and the engine passes it on to the worker. All of it runs inside one unit of a transaction.
+A waiting task changes at once. A running one is *asked*: what is wanted stands in its row, and in which manner as a request,
+so that it survives any crash, and the engine passes it on to the worker. All of it runs inside one unit of a transaction.
+Source of what each means: docs/acts.md.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from ..rules.tasks import (
     SUCCESS,
     WAITING,
 )
-from ..store import requests, tasks
+from ..store import holds, requests, tasks
 from ..store.transaction import Transaction
 from . import doubt, restarting
 
 Row = Mapping[str, Any]
+
+STRENGTH = {"resume": 1, "pause": 1, "stop": 2, "cancel": 3, "kill": 4}
+"""A stronger wish replaces a weaker one of a living attempt, never the other way round."""
 
 
 def pause(tx: Transaction, task: Row, actor: str, args: Row) -> str:
@@ -36,10 +40,10 @@ def pause(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     if task["state"] in WAITING:
         tasks.transition(tx, task, PAUSED, "user_pause", actor=actor)
         return "paused"
+    if task["state"] is RUNNING or task["wanted"] == "resume":
+        return _want(tx, task, "pause", actor, "asked to pause")
     if task["state"] is PAUSED:
         return "is paused already"
-    if task["state"] is RUNNING:
-        return _want(tx, task, "pause", actor, "asked to pause")
     raise _not_now(task, "paused")
 
 
@@ -73,10 +77,22 @@ def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     if task["state"] in FINISHED:
         raise _not_now(task, "cancelled")
     if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST):
-        return _want(tx, task, "cancel", actor, "asked to stop")
-    tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=tasks.NO_LEASE)
-    requests.close_all_of(tx, task["id"], "cancelled")
-    return "cancelled"
+        return _want(tx, task, "cancel", actor, "asked to end")
+    return _cancelled(tx, task, actor)
+
+
+def kill(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """Cancel without grace: what runs is ended by SIGKILL, all of it at once."""
+    if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST):
+        return _want(tx, task, "kill", actor, "is killed")
+    return cancel(tx, task, actor, args)
+
+
+def stop(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """End the attempt politely and keep the task PAUSED, with its checkpoint and without a charge; it holds nothing then."""
+    if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED):
+        return _want(tx, task, "stop", actor, "asked to stop")
+    return pause(tx, task, actor, args)
 
 
 def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
@@ -132,33 +148,36 @@ def discard(tx: Transaction, task: Row, actor: str, args: Row) -> str:
 VERBS: Mapping[str, Callable[[Transaction, Row, str, Row], str]] = {
     "pause": pause,
     "resume": resume,
+    "stop": stop,
     "cancel": cancel,
+    "kill": kill,
     "retry": retry,
     "discard": discard,
 }
 
 
-def apply_due(tx: Transaction) -> int:
-    """Carry out the requests that were dated ahead and are due now. Returns how many."""
-    due = requests.due(tx)
-    for request in due:
-        try:
-            task = tasks.get(tx, request["task_id"])
-            outcome = VERBS[request["verb"]](tx, task, request["actor"], {})
-        except Refused as refusal:
-            outcome = str(refusal)
-        requests.close(tx, request["id"], outcome)
-    return len(due)
+def act(tx: Transaction, verb: str, task: Row, actor: str, args: Row) -> str:
+    """One of `VERBS`; whoever acts on a task takes it out of what a hold decides about."""
+    outcome = VERBS[verb](tx, task, actor, args)
+    holds.forget_paused(tx, task["id"])
+    return outcome
 
 
-def _want(tx: Transaction, task: Row, wish: str, actor: str, message: str) -> str:
-    if task["wanted"] == wish or (task["wanted"] == "cancel" and wish != "cancel"):
-        return f"is asked to {task['wanted']} already"
+def _want(tx: Transaction, task: Row, verb: str, actor: str, message: str) -> str:
+    standing = requests.standing(tx, task["id"])
+    if standing == verb or STRENGTH.get(standing or "", 0) > STRENGTH[verb]:
+        return f"is asked to {standing} already"
     requests.close_all_of(tx, task["id"], "replaced by a later request")
-    requests.add(tx, wish, task["id"], actor)
-    tasks.set_wanted(tx, task["id"], wish)
-    tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason=wish, message=message, ours=True)
+    requests.add(tx, verb, task["id"], actor)
+    tasks.set_wanted(tx, task["id"], next(wish for wish, verbs in requests.MANNERS.items() if verb in verbs))
+    tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason=verb, message=message, ours=True)
     return message
+
+
+def _cancelled(tx: Transaction, task: Row, actor: str) -> str:
+    tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=tasks.NO_LEASE)
+    requests.close_all_of(tx, task["id"], "cancelled")
+    return "cancelled"
 
 
 def _unwant(tx: Transaction, task_id: int, outcome: str) -> None:

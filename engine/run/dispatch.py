@@ -12,14 +12,15 @@ from typing import Any
 import msgspec
 
 from ..errors import IllegalTransition, StaleLease
+from ..rules.holds import EVERYTHING
 from ..rules.payloads import encode
 from ..rules.route_settings import RouteSettings
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
-from ..store import attempts, checkpoints, processes, requests, slots, tasks
+from ..store import attempts, checkpoints, holds, requests, slots, tasks
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
-from . import control
+from . import dated
 from .attempt_logs import log_path
 from .leasing import Leasing
 from .messages import Run
@@ -53,7 +54,7 @@ class Dispatched(msgspec.Struct, frozen=True):
 
 def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     """Carry out dated requests, then start what can start."""
-    control.apply_due(tx)
+    dated.apply_due(tx)
     rested_at = slots.let_rested_return(tx)
     situation = _situation(tx, limits, policies)
     starts = choose(_candidates(tx, situation, policies), situation).starts[:BATCH] if limits.workers else ()
@@ -78,7 +79,7 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
         max_running=limits.max_running,
         running=tasks.running_by_type(tx),
         caps=policies.caps(),
-        held=processes.holds(tx),
+        held=holds.holds(tx),
         pools=pools,
         routes=routes,
         workers=limits.workers,
@@ -100,7 +101,7 @@ def _candidates(tx: Transaction, situation: Situation, policies: Policies) -> li
     """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
     room = min(BATCH, situation.max_running - sum(situation.running.values()))
     found: list[Candidate] = []
-    if room <= 0 or situation.stopping or "queue" in situation.held:
+    if room <= 0 or situation.stopping or EVERYTHING in situation.held:
         return found
     for lane in tasks.lanes(tx):
         type_name = tasks.type_of_lane(lane)

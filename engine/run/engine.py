@@ -373,12 +373,17 @@ class Engine:
             if unsent := self.workforce.dispatch(worker_id, runs, done.suspects, self.clock.monotonic()):
                 await self.warden.give_back([run.task_id for run in unsent], worker_id)
         crash_at("after_dispatch")
-        self.workforce.pass_on(done.wishes, self.config.engine.cancel_grace, self.clock.monotonic())
+        self.workforce.pass_on(done.wishes, self._graces(), self.clock.monotonic())
         self._next_wake = done.wake_at
         if done.runs:
             self.wake()  # there may be more than one batch
         elif self.options.until_idle and not self._stop.is_set():
             await self._end_if_idle(limits)
+
+    def _graces(self) -> dict[str, float]:
+        """Seconds in which an attempt may end by itself, by what is asked of it."""
+        engine = self.config.engine
+        return {"stop": engine.stop_grace, "cancel": engine.cancel_grace, "kill": 0.0}
 
     async def _end_if_idle(self, limits: Limits) -> None:
         if not self.workforce.published.is_set():

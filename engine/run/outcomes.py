@@ -41,12 +41,16 @@ class Outcomes:
             return self._suspended(tx, task)
         if outcome.kind == "resumed":
             return self._resumed(tx, task)
+        if task["state"] is PAUSED and outcome.kind == "drained" and task["wanted"] in (None, "pause"):
+            return self._stopped_while_suspended(tx, task, outcome)
         if task["state"] is PAUSED and outcome.kind != "cancelled":
             task = self._wake(tx, task)  # resume + finish in one transaction
         if task["wanted"] == "cancel" and outcome.kind in ("failed", "drained", "paused", "never_started"):
             outcome = msgspec.structs.replace(outcome, kind="cancelled")
         if outcome.kind == "cancelled" and task["wanted"] != "cancel":
             outcome = msgspec.structs.replace(outcome, kind="drained")  # nobody asked: the worker was ending
+        if outcome.kind == "drained" and task["wanted"] == "pause":
+            outcome = msgspec.structs.replace(outcome, kind="paused")
         getattr(self, f"_{outcome.kind}")(tx, task, outcome)
         self._settle_wishes(tx, task)
 
@@ -189,10 +193,22 @@ class Outcomes:
             self._wake(tx, task, requests.actor_of(tx, task["id"], "resume") or ENGINE)
         requests.close_all_of(tx, task["id"], "resumed")
 
+    def _stopped_while_suspended(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
+        """The suspended attempt was ended, by a person or with its engine: the task stays paused and holds nothing."""
+        actor = requests.actor_of(tx, task["id"], "pause") or ENGINE
+        self._close(tx, task, outcome, "drained", "user_pause")
+        tasks.let_go_suspended(tx, task["id"])
+        message = "its suspended attempt was ended; it stays paused"
+        tx.event(
+            "ATTEMPT_STOPPED", actor=actor, task_id=task["id"], reason="stop", message=message, ours=True
+        )
+        requests.close_all_of(tx, task["id"], "stopped")
+
     def _wake(self, tx: Transaction, task: Task, actor: str = ENGINE) -> Task:
         columns = {"wanted": None if task["wanted"] in ("resume", "pause") else task["wanted"]}
         tasks.transition(tx, task, RUNNING, "resumed", actor=actor, columns=columns)
-        return {**task, **columns, "state": RUNNING}
+        # A stop of a suspended attempt that ended by itself meanwhile still keeps the task from starting again.
+        return {**task, "wanted": None if task["wanted"] == "resume" else task["wanted"], "state": RUNNING}
 
     def _back(self, tx: Transaction, task: Task, message: str) -> None:
         columns = tasks.wait_again(task, tx.now)

@@ -5,7 +5,7 @@ The task's own, else the configuration's for its type, else the handler's, else 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -90,6 +90,16 @@ class Policies:
                 _first(task["allow_direct"], own.allow_direct, declared and declared.allow_direct)
             ),
         }
+
+    def types_in(self, pools: Collection[str]) -> tuple[str, ...]:
+        """The types whose tasks need one of these pools, unless a task says otherwise itself."""
+        names = {*self._declared, *self.config.types}
+        nothing = {"needs": None, "route": None, "allow_direct": None}
+        return tuple(
+            name
+            for name in sorted(names)
+            if not self.needs_of({"type": name, **nothing})["needs"].keys().isdisjoint(pools)
+        )
 
     def _on_exhausted(self, type_name: str, own: TypeSettings, declared: TypeInfo | None) -> str:
         if f"types.{type_name}.on_exhausted" in self.config.sources:

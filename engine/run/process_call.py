@@ -77,7 +77,10 @@ class ProcessCall(ABC):
         """The outcome of a process that nobody told to end; `code` None = it can't be known."""
 
     def ask(self, what: str, grace: float) -> None:
-        """`cancel`: TERM now; `drain`: at the next checkpoint; KILL after `grace` seconds. `pause`, `resume`: as it said."""
+        """`cancel`: TERM now; `drain`, `stop`: at the next checkpoint; KILL after `grace` seconds. `kill`: KILL now.
+
+        `pause`, `resume`: as the type says.
+        """
         process, attempt = self._process, self.attempt
         if process is None or process.exited.is_set():
             if what != "resume":
@@ -165,7 +168,7 @@ class ProcessCall(ABC):
             tail = f"{tail}\n{_left_story(process.left)}".lstrip()
         if not attempt.stale and (outcome := self._said(tail)):
             return outcome
-        if attempt.stale or attempt.asked == "cancel" or (attempt.asked and self._told_to_end):
+        if attempt.stale or attempt.cancelled or (attempt.asked and self._told_to_end):
             kind = "cancelled" if attempt.stale else attempt.outcome_asked
             failure = _left_failure(process.left)
             return Outcome(run.task_id, run.fence, kind, failure=failure, exit_code=code, tail=tail)
@@ -176,9 +179,12 @@ class ProcessCall(ABC):
     def _prepare_end(self, process: Process, what: str, grace: float) -> None:
         """`cancel` and silent processes end now; a drained one has half of the time to reach a checkpoint."""
         silent = self._protocol is None or not self._protocol.spoke
-        if what == "cancel" or process.suspended:
+        if what == "kill":
+            self._told_to_end = True
+            self._kill_in(process, 0.0)
+        elif what == "cancel" or process.suspended or (what == "stop" and silent):
             self._end(process, grace)
-        elif what == "drain":
+        elif what in ("drain", "stop"):
             self._kill_in(process, grace)
             self._after(grace / 2, lambda: self._end(process, grace / 2))
         elif silent:

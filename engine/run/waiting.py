@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
-from ..rules.models import STANDING, STRANDED
+from ..rules import holds
+from ..rules.models import PAUSED_BY_HOLD, STANDING, STRANDED
 from ..rules.selection import Candidate, Situation, WorkerRoom, explain
-from ..rules.tasks import FINISHED, RUNNING, WAITING, TaskState
+from ..rules.tasks import FINISHED, PAUSED, RUNNING, WAITING, TaskState
 from .policies import Policies
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def situation(
     from ..store import inventory_reading
 
     limit = config.engine.max_running
+    paused_by = reader.paused_by_holds() if any(row["state"] == PAUSED for row in rows) else {}
     if not any(row["state"] in WAITING for row in rows):
-        return Situation(now=now, max_running=limit, engine=engine)
+        return Situation(now=now, max_running=limit, engine=engine, paused_by=paused_by)
     attempts = reader.running_attempts()
     pools, routes = inventory_reading.rooms(reader)
     running: dict[str, int] = {}
@@ -44,6 +46,7 @@ def situation(
         pools=pools,
         routes=routes,
         engine=engine,
+        paused_by=paused_by,
     )
 
 
@@ -56,6 +59,8 @@ def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[
         return [STRANDED.format(point="its last checkpoint")]
     if state in FINISHED or state == RUNNING:
         return []
+    if state == PAUSED and (scope := now.paused_by.get(row["id"])):
+        return [PAUSED_BY_HOLD.format(what=holds.named(scope), target=holds.target(scope))]
     return [STANDING[state].format(id=row["id"], reason=row["reason"])]
 
 

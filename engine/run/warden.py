@@ -32,6 +32,7 @@ from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import journal
+from .attempts import OUTCOMES
 from .crash import crash_at
 from .leftovers import end_leftovers, worker_mark
 from .losing import take_all
@@ -201,8 +202,8 @@ class Warden:
             outcome = Outcome(
                 task["id"], task["fence"], "failed", failure=msgspec.json.encode(failure).decode()
             )
-            if what == "cancel":
-                outcome = Outcome(task["id"], task["fence"], "cancelled")
+            if what != "timeout":
+                outcome = Outcome(task["id"], task["fence"], OUTCOMES[what])
             operations.doubt_open_ones(tx, task["fence"])
             self._outcomes.apply(tx, task, outcome)
             forced.append(task["id"])

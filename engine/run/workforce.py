@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class WorkerHandle:
     timeouts: dict[int, float] = field(default_factory=dict)
     """Fence → the timeout of an attempt that has one, in seconds."""
     deadlines: dict[int, tuple[float, str]] = field(default_factory=dict)
-    """Fence → until when the attempt must have ended, and as what (`timeout` or `cancel`) the engine ends it then."""
+    """Fence → until when the attempt must have ended, and as what (`timeout` or a verb) the engine ends it then."""
     doomed: bool = False
     """It was killed, and its death is awaited."""
     forced_by: list[int] = field(default_factory=list)
@@ -162,19 +162,23 @@ class Workforce:
                 handle.alone.add(run.fence)
         return []
 
-    def pass_on(self, wishes: list[dict[str, Any]], grace: float, now: float) -> None:
-        """Tell workers what people want of running attempts, once each; a withdrawn pause is told as well."""
-        wanted_of = {wish["fence"]: wish["wanted"] for wish in wishes}
+    def pass_on(self, wishes: list[dict[str, Any]], graces: Mapping[str, float], now: float) -> None:
+        """Tell workers what people want of running attempts, once each; a withdrawn pause is told as well.
+
+        `graces`: seconds that an attempt has to end by itself, by verb (none: it has as long as it takes).
+        """
+        asked_of = {wish["fence"]: wish["verb"] for wish in wishes}
         for handle in self:
             for fence, task_id in handle.running.items():
-                wanted = wanted_of.get(fence)
-                if wanted is None and handle.asked.get(fence) == "pause":
-                    wanted = "resume"
-                if wanted is not None and handle.asked.get(fence) != wanted:
-                    handle.asked[fence] = wanted
-                    if wanted == "cancel":
-                        handle.deadlines[fence] = (now + grace + FORCE_SLACK, "cancel")
-                    handle.send(Ask(task_id, fence, wanted, grace))
+                verb = asked_of.get(fence)
+                if verb is None and handle.asked.get(fence) == "pause":
+                    verb = "resume"
+                if verb is not None and handle.asked.get(fence) != verb:
+                    handle.asked[fence] = verb
+                    grace = graces.get(verb, 0.0)
+                    if verb in graces:
+                        handle.deadlines[fence] = (now + grace + FORCE_SLACK, verb)
+                    handle.send(Ask(task_id, fence, verb, grace))
 
     def drain(self, grace: float, *, now: bool = False) -> None:
         """Ask every attempt to reach its next checkpoint within `grace` seconds, and every worker to end after that."""

@@ -12,6 +12,7 @@ from ..rules.timing import add_seconds
 from . import tables as t
 
 _HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
+_NEEDS = "EXISTS (SELECT 1 FROM json_each(t1.needs) WHERE value = ? OR value GLOB ? || ':*')"
 _SEARCHED = (
     t.Task.type,
     t.Task.payload,
@@ -31,6 +32,9 @@ def task_conditions(wanted: Filter, now: str) -> Iterator[Any]:
     yield from _within(t.Task.worker_id, wanted.workers)
     yield from _within(t.Task.parent_id, wanted.parents)
     yield from _aged(t.Task.created_at, wanted, now)
+    if wanted.pools:
+        named = _any(SQL(_NEEDS, [pool, pool]) for pool in wanted.pools)
+        yield named | (t.Task.needs.is_null() & t.Task.type.in_(wanted.pooled_types))
     if wanted.tags:
         yield _any(SQL(_HAS_TAG, [tag]) for tag in wanted.tags)
     for text in wanted.text:

@@ -1,11 +1,11 @@
-"""Rows of engines and workers, what workers can run, and what is held back."""
+"""Rows of engines and workers, and what workers can run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from .tables import Engine, Hold, TaskType, Worker
+from .tables import Engine, TaskType, Worker
 from .transaction import Transaction
 
 
@@ -77,21 +77,3 @@ def publish_types(tx: Transaction, types: Sequence[tuple[str, str]]) -> list[str
 def type_settings(tx: Transaction) -> dict[str, str]:
     """The published types: name → settings JSON."""
     return dict(TaskType.select(TaskType.name, TaskType.settings).tuples().execute(tx.db))
-
-
-def holds(tx: Transaction) -> dict[str, str]:
-    """What is held back: scope (`queue` or `type:NAME`) → actor."""
-    return dict(Hold.select(Hold.scope, Hold.actor).tuples().execute(tx.db))
-
-
-def hold(tx: Transaction, scope: str, actor: str) -> bool:
-    """Hold the queue or a type. Returns whether that is new."""
-    if scope in holds(tx):
-        return False
-    Hold.insert(scope=scope, actor=actor, created_at=tx.now).execute(tx.db)
-    return True
-
-
-def release(tx: Transaction, scope: str) -> bool:
-    """Let the queue or a type go on. Returns whether it was held."""
-    return Hold.delete().where(Hold.scope == scope).execute(tx.db) == 1

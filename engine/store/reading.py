@@ -160,6 +160,11 @@ class Reader:
         """What is held, and by whom."""
         return self._dicts(t.Hold.select().order_by(t.Hold.scope))
 
+    def paused_by_holds(self) -> dict[int, str]:
+        """Tasks that a hold has paused → its scope."""
+        query = t.HoldTask.select(t.HoldTask.task_id, t.HoldTask.scope)
+        return {row["task_id"]: row["scope"] for row in self._dicts(query)}
+
     def types(self) -> list[Row]:
         """The handler types as the last worker published them."""
         return self._dicts(t.TaskType.select().order_by(t.TaskType.name))

@@ -1,4 +1,7 @@
-"""Requests of people: rows, so that an undo, a dropped line and a restart change nothing about them."""
+"""Requests of people: rows, so that an undo, a dropped line and a restart change nothing about them.
+
+One dated ahead (`not_before`) can be taken back until then, and is carried out by whoever holds the database when it is due.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from peewee import fn
 
 from .tables import Request
 from .transaction import Transaction
+
+MANNERS = {"pause": ("pause", "stop"), "resume": ("resume",), "cancel": ("cancel", "kill")}
+"""What is wanted of a task (`task.wanted`) → the verbs that ask for it, the gentler first."""
 
 
 def add(
@@ -24,22 +30,59 @@ def close(tx: Transaction, request_id: int, outcome: str) -> None:
     _close(tx, outcome, Request.id == request_id)
 
 
+def answer(tx: Transaction, request_id: int, outcome: str) -> None:
+    """What became of a request that is closed."""
+    Request.update(outcome=outcome).where(Request.id == request_id).execute(tx.db)
+
+
 def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
-    """Close what is still open for a task."""
-    _close(tx, outcome, Request.task_id == task_id)
+    """Close what is still open for a task; what is dated ahead stands, whatever became of the attempt meanwhile."""
+    _close(tx, outcome, Request.task_id == task_id, Request.not_before <= tx.now)
 
 
-def _close(tx: Transaction, outcome: str, which: Any) -> None:
-    Request.update(done_at=tx.now, outcome=outcome).where(which, Request.done_at.is_null()).execute(tx.db)
+def _close(tx: Transaction, outcome: str, *which: Any) -> None:
+    Request.update(done_at=tx.now, outcome=outcome).where(*which, Request.done_at.is_null()).execute(tx.db)
 
 
-def actor_of(tx: Transaction, task_id: int, verb: str) -> str | None:
-    """Who asked for `verb` on this task last, if that is still open."""
-    query = Request.select(Request.actor).where(
-        Request.task_id == task_id, Request.verb == verb, Request.done_at.is_null()
-    )
+def standing(tx: Transaction, task_id: int) -> str | None:
+    """The verb of what is asked of a living attempt and not answered yet: pause, stop, resume, cancel or kill."""
+    return _newest(tx, Request.verb, Request.task_id == task_id)
+
+
+def actor_of(tx: Transaction, task_id: int, wish: str) -> str | None:
+    """Who asked for `wish` (pause, resume, cancel; in whichever manner) last, if that is still open."""
+    return _newest(tx, Request.actor, Request.task_id == task_id, Request.verb.in_(MANNERS[wish]))
+
+
+def _newest(tx: Transaction, column: Any, *which: Any) -> str | None:
+    query = Request.select(column).where(*which, Request.done_at.is_null(), Request.not_before <= tx.now)
     row = next(iter(query.order_by(Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
     return row[0] if row else None
+
+
+def dated(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
+    """What is to happen to a task later: open requests that are dated ahead."""
+    return _ahead(tx, Request.task_id == task_id)
+
+
+def latest_dated(tx: Transaction, actor: str) -> list[dict[str, Any]]:
+    """What this actor asked for last, in one act, and is not due yet."""
+    mine = _ahead(tx, Request.actor == actor)
+    return [each for each in mine if each["created_at"] == mine[-1]["created_at"]]
+
+
+def last_closed(tx: Transaction, actor: str, task_ids: list[int]) -> list[dict[str, Any]]:
+    """The last request of this actor for each of these tasks, where it is closed."""
+    mine = Request.select(fn.MAX(Request.id)).where(Request.actor == actor, Request.task_id.in_(task_ids))
+    query = Request.select().where(
+        Request.id.in_(mine.group_by(Request.task_id)), Request.done_at.is_null(False)
+    )
+    return list(query.order_by(Request.task_id).dicts().execute(tx.db))
+
+
+def _ahead(tx: Transaction, which: Any) -> list[dict[str, Any]]:
+    query = Request.select().where(which, Request.done_at.is_null(), Request.not_before > tx.now)
+    return list(query.order_by(Request.created_at, Request.id).dicts().execute(tx.db))
 
 
 def due(tx: Transaction) -> list[dict[str, Any]]:

@@ -195,11 +195,35 @@ class Request(Model):
 
 
 class Hold(Model):
-    """The whole queue (`queue`) or one type (`type:NAME`) is held: nothing of it is dispatched."""
+    """Everything, a type or a pool (`rules.holds`) is held back: nothing of it is dispatched."""
 
     scope = TextField(primary_key=True)
     actor = TextField()
     created_at = TextField()
+
+
+class HoldTask(Model):
+    """A task that a hold has paused, and that goes on when it is released."""
+
+    task_id = IntegerField(primary_key=True)
+    scope = TextField()
+
+    class Meta:
+        table_name = "hold_task"
+
+
+class Leftover(Model):
+    """A process that an attempt or worker left behind and that could not be ended; shown until it is gone."""
+
+    id = AutoField()
+    pid = IntegerField()
+    start_time = IntegerField()
+    boot_id = TextField()
+    name = TextField()
+    task_id = IntegerField(null=True)
+    worker_id = IntegerField(null=True)
+    found_at = TextField()
+    gone_at = TextField(null=True)
 
 
 class Resource(Model):
@@ -398,6 +422,8 @@ TABLES: tuple[type[Model], ...] = (
     RollbackStep,
     Request,
     Hold,
+    HoldTask,
+    Leftover,
     Resource,
     ResourceSlot,
     Route,

@@ -7,6 +7,8 @@ import subprocess
 from datetime import datetime
 from pathlib import Path
 
+from taskdeck.engine import commands
+from taskdeck.engine.config import load
 from tests.faults import fault
 from tests.journeys.decks import TASKDECK, Deck, kill, process_state
 
@@ -93,6 +95,63 @@ def test_what_happens_to_suspended_commands_is_recorded(deck: Deck) -> None:
     assert len(deck.attempts(lost)) == 2
     deck.ok("cancel", lost)
     deck.until_state(lost, "CANCELLED")
+
+
+def test_a_killed_tree_has_no_last_word_and_a_stopped_one_has_and_stays_paused(deck: Deck) -> None:
+    deck.start()
+    out = deck.home / "out"
+    script = f"trap 'echo $0 >> {out}; exit 3' TERM; setsid sh -c 'trap \"\" TERM; exec sleep 600' & wait"
+    killed, stopped = (deck.add("--", "sh", "-c", script, word) for word in ("killed", "stopped"))
+    for task_id in (killed, stopped):
+        deck.until_command(task_id)
+        deck.until(lambda task_id=task_id: len(deck.commands(task_id)) >= 2, "their children run")
+    deck.ok("kill", killed)
+    deck.ok("stop", stopped)
+    deck.until_state(killed, "CANCELLED")
+    deck.until_state(stopped, "PAUSED")
+    assert lines_of(out) == ["stopped"]
+    assert not deck.commands(killed)
+    assert not deck.commands(stopped)
+    assert [deck.attempts(each)[0]["outcome"] for each in (killed, stopped)] == ["cancelled", "paused"]
+    assert deck.rows("SELECT worker_id, retry_count FROM task WHERE id = ?", stopped)[0]["worker_id"] is None
+    deck.ok("resume", stopped)
+    deck.until_command(stopped)
+    assert len(deck.attempts(stopped)) == 2
+    deck.ok("kill", "type:shell", "--yes")
+    deck.until_state(stopped, "CANCELLED")
+
+
+def test_a_held_type_stands_still_over_a_killed_engine_and_goes_on_with_what_it_was(deck: Deck) -> None:
+    deck.start()
+    running = deck.add("--", "sleep", "600")
+    pid = deck.until_command(running)
+    assert f"#{running}" in deck.ok("pause", "type:shell")
+    deck.until_state(running, "PAUSED")
+    assert process_state(pid) == "T"
+    later = deck.add("--", "true")
+    assert "type shell is held" in deck.ok("why", later)
+    assert "resume type:shell" in deck.ok("why", running)
+    kill(json.loads(deck.ok("status", "--json"))["engine"]["pid"])
+    deck.until(lambda: len(deck.rows("SELECT id FROM engine")) == 2, "it is started again")
+    deck.until_ready()
+    assert (deck.state(running), deck.state(later)) == ("PAUSED", "PENDING")
+    deck.ok("resume", "type:shell")
+    deck.until_state(later, "SUCCESS")
+    deck.until_state(running, "RUNNING")
+    deck.ok("kill", running)
+    deck.until_state(running, "CANCELLED")
+
+
+def test_an_act_that_waits_happens_although_all_that_knew_of_it_was_killed(deck: Deck) -> None:
+    deck.start()
+    task_id = deck.add("--", "sleep", "600")
+    deck.until_command(task_id)
+    config = load(db=deck.db, environ={}, cwd=deck.home)
+    (asked,) = commands.call(config, "cancel", "deck:ann", ids=[task_id], delay=1.0)
+    assert asked["state"] == "RUNNING"
+    kill(json.loads(deck.ok("status", "--json"))["engine"]["pid"])
+    deck.until_state(task_id, "CANCELLED")
+    assert deck.events(task_id, "TASK_FINISHED")[0]["actor"] == "deck:ann"
 
 
 def test_a_handler_pauses_at_a_checkpoint_and_goes_on_from_there(deck: Deck) -> None:

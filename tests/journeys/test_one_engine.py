@@ -28,17 +28,17 @@ def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
     paused, waiting, cancelled = (deck.add("--", "sh", "-c", f"echo {word} >> {out}") for word in "abc")
     deck.ok("pause", paused)
     deck.ok("cancel", cancelled)
-    deck.ok("pause", "--queue")
+    deck.ok("pause", "--all")
     run = deck.start()
     deck.until_ready()
     assert deck.states() == ["PAUSED", "PENDING", "CANCELLED"]
-    assert "queue" in deck.ok("why", waiting)
+    assert "everything is held" in deck.ok("why", waiting)
     deck.ok("stop")
     assert deck.finish(run) == 0
     assert not out.exists()
 
     deck.start()
-    deck.ok("resume", "--queue")
+    deck.ok("resume", "--all")
     assert deck.cli("wait", waiting, "--timeout", "20s").returncode == 0
     assert deck.state(paused) == "PAUSED"
     deck.ok("resume", paused)

@@ -60,11 +60,11 @@ def test_the_busier_worker_gets_the_next_task_last() -> None:
 
 
 def test_a_held_queue_or_type_says_by_whom() -> None:
-    assert choose([task(1)], replace(IDLE, held={"queue": "cli:ann"})).waits[1] == (
-        "the queue is held by cli:ann (let it go on: taskdeck resume --queue)",
+    assert choose([task(1)], replace(IDLE, held={"all": "cli:ann"})).waits[1] == (
+        "everything is held by cli:ann (let it go on: taskdeck resume --all)",
     )
     waits = choose([task(1), task(2, "b")], replace(IDLE, held={"type:b": "cli:bob"})).waits
-    assert waits == {2: ("type b is held by cli:bob (let it go on: taskdeck resume --type b)",)}
+    assert waits == {2: ("type b is held by cli:bob (let it go on: taskdeck resume type:b)",)}
 
 
 def test_a_type_that_no_worker_knows_waits_for_a_handler_and_commands_run_anywhere() -> None:
@@ -119,7 +119,7 @@ situations = st.builds(
     max_running=st.integers(1, 20),
     running=st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
     caps=st.dictionaries(st.sampled_from("abc"), st.integers(1, 6)),
-    held=st.dictionaries(st.sampled_from(["queue", "type:a"]), st.just("ann"), max_size=1),
+    held=st.dictionaries(st.sampled_from(["all", "type:a", "pool:p"]), st.just("ann"), max_size=1),
     workers=st.lists(
         st.builds(
             WorkerRoom,

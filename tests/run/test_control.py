@@ -7,12 +7,23 @@ import pytest
 from taskdeck.engine.errors import Refused
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
-from taskdeck.engine.store import requests, tasks
+from taskdeck.engine.run.messages import Outcome
+from taskdeck.engine.run.outcomes import Outcomes
+from taskdeck.engine.store import tasks
+from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
 
 def act(scratch: Scratch, verb: str, task_id: int, **args: Any) -> str:
-    return scratch.do(control.VERBS[verb], scratch.row(task_id), ANN, args)
+    return scratch.do(control.act, verb, scratch.row(task_id), ANN, args)
+
+
+def ended(scratch: Scratch, task: dict[str, Any], kind: str) -> None:
+    """The attempt of `task` has ended (or is suspended), as its worker tells it."""
+    failure = '{"class_":"retryable","kind":"exit","message":"","rule":""}' if kind == "failed" else ""
+    outcomes = Outcomes(scratch.policies, lambda low, high: low)
+    outcome = Outcome(task["id"], task["fence"], kind, failure=failure)
+    scratch.do(lambda tx: outcomes.apply(tx, tasks.held(tx, task["id"], task["fence"]), outcome))
 
 
 def finish(scratch: Scratch, task: dict[str, Any], state: TaskState, reason: str) -> None:
@@ -113,11 +124,75 @@ def test_discard_is_for_reviews_only(scratch: Scratch) -> None:
     assert act(scratch, "discard", task["id"]) == "is discarded already"
 
 
-def test_a_request_dated_ahead_is_carried_out_when_its_time_comes_and_once(scratch: Scratch) -> None:
-    task_id = scratch.add()
-    scratch.do(requests.add, "cancel", task_id, ANN, "{}", "2026-11-29T12:00:05.000000Z")
-    assert scratch.do(control.apply_due) == 0
-    scratch.clock.advance(5)
-    assert scratch.do(control.apply_due) == 1
-    assert scratch.do(control.apply_due) == 0
-    assert scratch.state(task_id) is TaskState.CANCELLED
+def test_a_stop_is_kept_as_a_wish_to_pause_and_a_kill_as_one_to_cancel(scratch: Scratch) -> None:
+    stopped, killed = scratch.running(), scratch.running()
+    assert act(scratch, "stop", stopped["id"]) == "asked to stop"
+    assert act(scratch, "kill", killed["id"]) == "is killed"
+    assert [wish["verb"] for wish in scratch.do(tasks.wishes)] == ["stop", "kill"]
+    assert [scratch.row(each["id"])["wanted"] for each in (stopped, killed)] == ["pause", "cancel"]
+
+
+def test_a_stronger_wish_replaces_a_weaker_one_and_never_the_other_way_round(scratch: Scratch) -> None:
+    task = scratch.running()
+    for verb in ("pause", "stop", "cancel", "kill"):
+        act(scratch, verb, task["id"])
+        assert act(scratch, verb, task["id"]) == f"is asked to {verb} already"
+    for verb in ("pause", "stop", "cancel"):
+        assert act(scratch, verb, task["id"]) == "is asked to kill already"
+    assert scratch.query("SELECT verb FROM request WHERE done_at IS NULL") == [("kill",)]
+
+
+def test_a_stop_or_kill_of_what_waits_is_a_pause_or_a_cancel(scratch: Scratch) -> None:
+    stopped, killed = scratch.add(), scratch.add()
+    act(scratch, "stop", stopped)
+    act(scratch, "kill", killed)
+    assert (scratch.state(stopped), scratch.state(killed)) == (TaskState.PAUSED, TaskState.CANCELLED)
+    assert act(scratch, "kill", killed) == "is cancelled already"
+
+
+@pytest.mark.parametrize("verb", ["pause", "stop"])
+def test_a_drained_attempt_of_a_task_that_shall_stand_still_leaves_it_paused_and_uncharged(
+    scratch: Scratch, verb: str
+) -> None:
+    task = scratch.running()
+    act(scratch, verb, task["id"])
+    ended(scratch, task, "drained")
+    row = scratch.row(task["id"])
+    assert (row["state"], row["retry_count"], row["worker_id"]) == (TaskState.PAUSED, 0, None)
+    assert [reason for kind, reason in scratch.events(task["id"]) if kind == "TASK_STATE"] == [
+        "dispatched",
+        "user_pause",
+    ]
+
+
+@pytest.mark.parametrize("verb", ["stop", ""])
+@fault("TF227")
+def test_a_suspended_attempt_that_is_ended_leaves_its_task_paused(scratch: Scratch, verb: str) -> None:
+    task = scratch.running()
+    act(scratch, "pause", task["id"])
+    ended(scratch, task, "stopped")
+    if verb:
+        assert act(scratch, verb, task["id"]) == "asked to stop"
+    ended(scratch, task, "drained")  # without a verb: its engine stops
+    row = scratch.row(task["id"])
+    assert (row["state"], row["worker_id"], row["wanted"]) == (TaskState.PAUSED, None, None)
+    assert scratch.one("SELECT outcome FROM attempt") == "drained"
+    act(scratch, "resume", task["id"])
+    assert scratch.state(task["id"]) is TaskState.PENDING
+
+
+def test_a_stopped_suspended_attempt_that_failed_meanwhile_does_not_start_again(scratch: Scratch) -> None:
+    task = scratch.running()
+    act(scratch, "pause", task["id"])
+    ended(scratch, task, "stopped")
+    act(scratch, "stop", task["id"])
+    ended(scratch, task, "failed")
+    assert scratch.state(task["id"]) is TaskState.PAUSED
+
+
+def test_a_killed_task_is_cancelled_whatever_its_exit_code_says(scratch: Scratch) -> None:
+    task = scratch.running()
+    act(scratch, "kill", task["id"])
+    ended(scratch, task, "failed")
+    assert scratch.state(task["id"]) is TaskState.CANCELLED
+    assert scratch.query("SELECT actor FROM event_log WHERE event_type = 'TASK_FINISHED'") == [(ANN,)]

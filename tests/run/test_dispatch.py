@@ -12,7 +12,7 @@ from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import seconds_between
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import lose
-from taskdeck.engine.store import processes, routes, slots
+from taskdeck.engine.store import holds, routes, slots
 from tests import replay
 from tests.faults import fault
 from tests.run.ticking import Engine
@@ -50,10 +50,10 @@ def test_five_hundred_blocked_tasks_do_not_hide_the_one_behind_them(scratch: Scr
 
 def test_a_held_queue_starts_nothing_until_it_is_released(scratch: Scratch) -> None:
     scratch.add()
-    scratch.do(processes.hold, "queue", ANN)
+    scratch.do(holds.hold, "all", ANN)
     engine = Engine(scratch)
     assert engine.tick() == []
-    scratch.do(processes.release, "queue")
+    scratch.do(holds.release, "all")
     assert len(engine.tick()) == 1
 
 
@@ -68,7 +68,7 @@ def test_wishes_of_people_come_with_the_tick(scratch: Scratch) -> None:
     engine = Engine(scratch)
     engine.tick()
     scratch.do(control.cancel, scratch.row(task_id), ANN, {})
-    assert [wish["wanted"] for wish in engine.passes().wishes] == ["cancel"]
+    assert [wish["verb"] for wish in engine.passes().wishes] == ["cancel"]
 
 
 def test_a_task_gets_all_it_needs_or_nothing(scratch: Scratch) -> None:

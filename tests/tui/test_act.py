@@ -127,13 +127,19 @@ def test_all_with_yes_acts_and_excludes_a_choice(five: Calls) -> None:
     five("cancel", "--all", "--yes", code=3)
 
 
-def test_the_queue_and_a_type_are_held_and_go_on(five: Calls) -> None:
-    assert "the queue is held" in five("pause", "--queue").out
-    five("pause", "--type", "fetch")
-    assert [hold["scope"] for hold in five("status", "--json").lines[0]["holds"]] == ["queue", "type:fetch"]
-    assert "held" in five("status").out
-    five("resume", "--queue")
-    assert five("resume", "--type", "fetch", "--json").lines[0]["held"] is False
+def test_everything_a_type_and_a_pool_are_held_and_go_on(five: Calls) -> None:
+    assert five("pause", "--all").out == "everything is held: nothing more of it is started\n"
+    assert "already" in five("pause", "--all").out
+    assert "nothing is known of pool browser" in five("pause", "type:shell", "pool:browser").err
+    held = [hold["scope"] for hold in five("status", "--json").lines[0]["holds"]]
+    assert held == ["all", "pool:browser", "type:shell"]
+    told = five("status").out
+    assert "taskdeck resume --all" in told
+    assert "taskdeck resume pool:browser" in told
+    assert "type shell is held" in five("why", "1").out
+    five("resume", "--all")
+    assert five("resume", "type:shell,other", "pool:browser", "--json").lines[0]["held"] is False
+    assert "is not held" in five("resume", "--all").out
     assert five("status", "--json").lines[0]["holds"] == []
 
 

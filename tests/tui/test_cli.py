@@ -76,14 +76,14 @@ def test_status_fits_the_screen_tells_trouble_first_and_what_comes_next(taskdeck
     seed.running(seed.worker())
     for state in ("SUCCESS", "PAUSED", "PENDING", "RETRYING", "CANCELLED", "FAILED", "NEEDS_REVIEW"):
         seed.task(state=state, reason="done")
-    seed.sql("INSERT INTO hold VALUES ('queue', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
+    seed.sql("INSERT INTO hold VALUES ('all', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
     shown = taskdeck.on_terminal("status", NO_COLOR="1").out
     assert all(len(line) <= 80 for line in shown.splitlines())
     words = " ".join(shown.split())
     assert words.index("1 ⚑ needs review") < words.index("1 ✗ failed") < words.index("1 ✓ success")
     assert "1 ▸ stands still" in words
     assert "workers" not in words
-    assert "taskdeck resume --queue" in words
+    assert "taskdeck resume --all" in words
     assert "next taskdeck list state:needs_review" in words
     assert "taskdeck run (3 tasks wait for an engine)" in words
 
@@ -105,7 +105,7 @@ def test_status_fits_the_screen_tells_trouble_first_and_what_comes_next(taskdeck
         (["run", "--max-wait", "5s"], "--until-idle"),
         (["--db"], "--db names no file"),
         (["audit", "verfy"], "verfy"),
-        (["pause", "1", "--queue"], "one of them"),
+        (["pause", "1", "--all"], "exclude each other"),
     ],
 )
 def test_a_usage_mistake_is_one_line_with_a_hint_and_exit_2(
@@ -150,7 +150,7 @@ def test_a_group_without_a_verb_prints_its_help_as_it_is(taskdeck: Calls, group:
     ("words", "meant"),
     [
         (["tail", "3"], "`taskdeck log --follow ID`"),
-        (["kill", "3"], "`taskdeck cancel ID`"),
+        (["abort", "3"], "`taskdeck cancel ID`"),
         (["ls"], "`taskdeck list`"),
         (["-v"], "`--version`"),
     ],

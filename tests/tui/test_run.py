@@ -53,9 +53,9 @@ def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
         assert taskdeck("add", "--wait", "--", "echo", "hi").out == "1\n#1 ✓ success\n"
         assert taskdeck("log", "1").out == "hi\n"
         taskdeck("add", "--wait", "--retries", "0", "--", "false", code=6)
-        taskdeck("pause", "--queue")
+        taskdeck("pause", "--all")
         taskdeck("add", "--", "true")
-        assert "the queue is held" in taskdeck("why", "3").out
+        assert "everything is held" in taskdeck("why", "3").out
         assert len(taskdeck("worker", "list", "--json").lines) == 2
         assert "works on" in taskdeck("run", code=4).err or "already" in taskdeck("run", code=4).err
         assert taskdeck("stop").out == "the engine stopped\n"
@@ -65,13 +65,13 @@ def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
 
 def test_a_run_that_only_a_person_can_let_go_on_says_so(taskdeck: Calls) -> None:
     taskdeck("add", "--", "true")
-    taskdeck("pause", "--queue")
+    taskdeck("pause", "--all")
     with engine(taskdeck, "--until-idle") as running:
         assert running.stderr
         told = running.stderr.readline().decode()
-        assert "waiting: #1: the queue is held" in told
-        assert "taskdeck resume --queue" in told
-        taskdeck("resume", "--queue")
+        assert "waiting: #1: everything is held" in told
+        assert "taskdeck resume --all" in told
+        taskdeck("resume", "--all")
         assert running.wait(30) == 0
         assert b"waiting" not in running.stderr.read()
 
@@ -79,12 +79,12 @@ def test_a_run_that_only_a_person_can_let_go_on_says_so(taskdeck: Calls) -> None
 def test_a_stopped_run_says_what_goes_on_and_a_failed_one_where_to_look(taskdeck: Calls) -> None:
     with engine(taskdeck) as running:
         assert running.stderr
-        taskdeck("pause", "--queue")
+        taskdeck("pause", "--all")
         taskdeck("add", "--", "true")
         taskdeck("stop")
         assert "1 task goes on at the next run" in running.stderr.read().decode()
         running.wait(30)
-    taskdeck("resume", "--queue")
+    taskdeck("resume", "--all")
     taskdeck("add", "--retries", "0", "--", "sh", "-c", "exit 64")
     ended = taskdeck.process("run", "--until-idle", code=1)
     assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.err

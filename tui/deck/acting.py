@@ -1,12 +1,13 @@
 """Acts from the deck: what is done at once, what waits five seconds for second thoughts, what is asked about first.
 
-Owns the list of what was asked for and not done yet. Whether an act is allowed is decided by the engine alone; its
-answers are told as they come.
+Owns the countdown only: what waits is a request in the database. Whether an act is allowed is decided by the engine alone;
+its answers are told as they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .app import DeckApp
 
 DEFER = 5.0
-"""Seconds in which a cancel or retry can be taken back."""
+"""Seconds in which what waits can be taken back."""
 FEW = 10
 """More tasks than these are asked about instead."""
 TOGGLES = {"resource": ("resource_enable", "resource_disable"), "route": ("route_enable", "route_disable")}
@@ -32,11 +33,19 @@ VERBS = {
 }
 
 
+WAITING = ("cancel", "retry", "discard", "stop")
+"""What waits for second thoughts, in the database: a deck that is killed meanwhile changes nothing about it."""
+CALLED = {"stop": "stop_tasks"}
+
+
 @dataclass
 class _Deferred:
+    """What was asked for, for the countdown alone."""
+
     verb: str
     ids: list[Any]
     due: float
+    refused: str = ""
 
 
 class Acting:
@@ -45,6 +54,7 @@ class Acting:
     def __init__(self, deck: DeckApp) -> None:
         self._deck = deck
         self._waiting: list[_Deferred] = []
+        self._asking: set[asyncio.Task[None]] = set()
 
     async def act(self, verb: str, target: Target) -> None:
         """Do this to what is meant: the keys p, c and r. What does not fit the kind is said."""
@@ -65,7 +75,7 @@ class Acting:
         """The same by name, as it was typed."""
         if not target.ids:
             self._deck.say(f"there is nothing to {verb} here")
-        elif verb in ("cancel", "retry") or len(target.ids) > FEW:
+        elif verb in WAITING or verb == "kill" or len(target.ids) > FEW:
             await self._act_on_tasks(verb, target)
         else:
             self._begin(verb, target.ids)
@@ -78,47 +88,54 @@ class Acting:
             for name, chosen in (("resume", paused), ("pause", others)):
                 if chosen:
                     self._begin(name, chosen)
-        elif len(ids) > FEW:
+        elif len(ids) > FEW or verb == "kill":
+            few = f"{verb} {len(ids)} tasks?" if len(ids) > 1 else f"{verb} {names(ids)}?"
             await self._deck.push_screen(
-                Confirm(f"{verb} {len(ids)} tasks?", _samples(ids), verb),
-                lambda yes: self._begin(verb, ids) if yes else None,
+                Confirm(few, _samples(ids), verb), lambda yes: self._begin(verb, ids) if yes else None
             )
         else:
-            self._waiting.append(_Deferred(verb, list(ids), moment() + DEFER))
-            self.tick()
+            self._begin(verb, ids, delay=DEFER)
 
     def undo(self) -> None:
         """Take back the last thing that has not been done yet."""
-        if not self._waiting:
-            self._deck.say("there is nothing to take back")
-            return
-        last = self._waiting.pop()
-        self._deck.say(f"{last.verb} of {names(last.ids)} taken back")
+        self._ask(self._undo())
+
+    async def _undo(self) -> None:
+        self._waiting = self._waiting[:-1]
+        try:
+            last = await self._deck.bridge.act("undo")
+        except TaskdeckError as error:
+            self._deck.say(look.tidy(error.what))
+        else:
+            self._deck.say(f"{last['verb']} of {names(last['ids'])} taken back")
 
     def tick(self) -> None:
-        """Count down; carry out what is due."""
-        due = [each for each in self._waiting if each.due <= moment()]
-        self._waiting = [each for each in self._waiting if each not in due]
-        for each in due:
-            self._begin(each.verb, each.ids)
+        """Count down; tell what became of what is due."""
+        for each in self._waiting:
+            if each.due <= moment():
+                self._begin("settle", each.ids)
+        self._waiting = [each for each in self._waiting if each.due > moment()]
         if self._waiting:
             last = self._waiting[-1]
             left = max(round(last.due - moment()), 1)
-            self._deck.say(f"{last.verb} {names(last.ids)} in {left} s; u takes it back")
+            self._deck.say(f"{last.verb} {names(last.ids)} in {left} s; u takes it back{last.refused}")
 
     async def finish(self) -> None:
-        """Carry out what still waits: whoever leaves meant it."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            await self.carry_out(each.verb, each.ids)
+        """Hand over what was just asked for; what waits stands in the database already."""
+        await asyncio.gather(*self._asking, return_exceptions=True)
 
-    def _begin(self, verb: str, ids: Sequence[Any]) -> None:
-        self._deck.run_worker(self.carry_out(verb, ids), exit_on_error=False)
+    def _begin(self, verb: str, ids: Sequence[Any], **more: Any) -> None:
+        self._ask(self.carry_out(verb, ids, **more))
+
+    def _ask(self, asking: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(asking)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
 
     async def carry_out(self, verb: str, ids: Sequence[Any], **more: Any) -> None:
         """Ask the engine, tell what it answers. What was done loses its mark, what was refused keeps it."""
         try:
-            answers = await self._deck.bridge.act(verb, ids=list(ids), **more)
+            answers = await self._deck.bridge.act(CALLED.get(verb, verb), ids=list(ids), **more)
         except TaskdeckError as error:
             self._deck.say(str(error), wrong=True)
             return
@@ -128,8 +145,13 @@ class Acting:
         if isinstance(answers, Mapping):
             self._deck.say(f"{verb.replace('_', ' ')}: {names(ids)} done")
             return
-        self._unmark([each["id"] for each in answers if each["ok"]])
-        self._tell(verb, answers)
+        done = [each["id"] for each in answers if each["ok"]]
+        self._unmark(done)
+        if more.get("delay") and done:
+            self._waiting.append(_Deferred(verb, done, moment() + more["delay"], _refusals(answers)))
+            self.tick()
+        else:
+            self._tell(verb, answers)
 
     def _unmark(self, done: Sequence[Any]) -> None:
         for table in self._deck.page.query(Table):
@@ -146,8 +168,13 @@ class Acting:
             self._deck.say(before + first, wrong=True)
         elif len(done) == 1:
             self._deck.say(f"{_name(done[0]['id'])} {look.tidy(str(done[0]['message']))}")
-        else:
+        elif done:
             self._deck.say(f"{verb.replace('_', ' ')}: {names([each['id'] for each in done])}")
+
+
+def _refusals(answers: Sequence[Mapping[str, Any]]) -> str:
+    refused = [each for each in answers if not each["ok"]]
+    return f"; {len(refused)} refused: {look.tidy(str(refused[0]['message']))}" if refused else ""
 
 
 def names(ids: Sequence[Any]) -> str:

@@ -16,16 +16,21 @@ from .screens.page import Target
 if TYPE_CHECKING:
     from .app import DeckApp
 
-ACTS = ("pause", "resume", "cancel", "retry", "discard")
+ACTS = ("pause", "resume", "stop", "cancel", "kill", "retry", "discard")
+HOLDS = {"pause": "pause", "stop": "stop", "hold": ""}
+"""Commands that hold a type, a pool or everything back, and what is asked of what runs in it."""
 SAID = {
     "task": "open a task: task 42",
     "log": "its output: log 42",
     "why": "why it does not run: why 42",
     "filter": "filter the list: filter state:failed",
     **{verb: f"{verb} what is chosen, or: {verb} 3-7" for verb in ACTS},
-    "hold": "start nothing more",
-    "release": "let the queue go on",
-    "stop": "end the engine, and with it what runs (it goes on at the next start)",
+    "pause": "pause what is chosen, or: pause 3-7, pause type:fetch, pause all",
+    "resume": "let it go on: resume 3-7, resume type:fetch, resume all",
+    "stop": "end the engine (what runs goes on at the next start); stop 3-7: these attempts",
+    "kill": "cancel at once, without grace: kill 3-7",
+    "hold": "start nothing more: hold, hold type:fetch; what runs goes on",
+    "release": "let it go on",
     "quit": "leave the deck; the engine goes on",
     "detach": "the same",
     "help": "the keys",
@@ -69,13 +74,12 @@ class Commands:
             await deck.open_item("task", int(name))
         elif name in ("task", "log", "why"):
             await self._open(name, rest)
-        elif name in ACTS:
+        elif name in HOLDS.keys() | {"resume", "release"} and (scopes := _scopes(name, rest)):
+            await self._hold(name, scopes)
+        elif name in ACTS and (rest or name != "stop"):
             await self._act(name, rest)
         elif name == "filter":
             deck.page.set_filter(" ".join(rest))
-        elif name in ("hold", "release"):
-            await deck.bridge.act(name, scope="queue")
-            deck.say("the queue is held" if name == "hold" else "the queue goes on")
         elif name == "stop":
             await self._stop()
         elif name == "theme":
@@ -104,6 +108,16 @@ class Commands:
             chosen = self._deck.page.target().ids
         await self._deck.acting.act_named(verb, Target("task", chosen))
 
+    async def _hold(self, name: str, scopes: Sequence[str]) -> None:
+        bridge, said = self._deck.bridge, []
+        for scope in scopes:
+            if name in HOLDS:
+                await bridge.act("hold", scope=scope, running=HOLDS[name])
+            else:
+                await bridge.act("release", scope=scope)
+            said.append(f"{views.hold_named(scope)} {'is held' if name in HOLDS else 'goes on'}")
+        self._deck.say(look.tidy("; ".join(said)))
+
     async def _stop(self) -> None:
         answer: Any = await self._deck.bridge.act("stop")
         running = answer.get("running") if isinstance(answer, dict) else None
@@ -115,6 +129,16 @@ class Commands:
         if name not in known:
             raise UsageError(f"there is no theme {name!r}", remedy=f"one of: {', '.join(known)}")
         self._deck.theme = name
+
+
+def _scopes(name: str, rest: Sequence[str]) -> list[str] | None:
+    """What is meant as a whole: `all`, a type, a pool; `hold` and `release` alone mean everything."""
+    if [word.lower() for word in rest] == [views.EVERYTHING] or (not rest and name in ("hold", "release")):
+        return [views.EVERYTHING]
+    found = views.hold_scopes(rest)
+    if found is None and name in ("hold", "release"):
+        raise UsageError(f"`{name}` is for type:NAME, pool:NAME, or all", remedy="single tasks: pause 3-7")
+    return found
 
 
 def _whole(word: str) -> str:

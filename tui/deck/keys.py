@@ -71,6 +71,7 @@ TASK: list[BindingType] = [
         "retry now, or run again (u takes it back for 5 s)",
         hint=True,
     ),
+    _key("K", "act('kill')", "kill", "task.kill", "kill at once, without grace (asks first)"),
     _key("w", "why", "why", "task.why", "why does it not run?", hint=True),
     _key("l", "log", "log", "task.log", "its output", hint=True),
     _key("e", "events", "events", "task.events", "its events", hint=True),

@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `cancel`, `retry` and `discard`: what a person may do to tasks, and to the queue as a whole."""
+"""`pause`, `resume`, `stop`, `cancel`, `kill`, `retry` and `discard`: what a person may do to tasks (see docs/acts.md)."""
 
 from __future__ import annotations
 
@@ -14,60 +14,72 @@ from taskdeck.engine.errors import NotFound, UsageError
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
-from . import targets
+from . import hold, targets
 from .task_page import STRANDED
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[ID|FILTER]...", help=targets.EXAMPLES)]
 All = Annotated[bool, typer.Option("--all", help="All tasks that this can be done to; asks first.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask (a filter and --all ask).")]
-Queue = Annotated[
-    bool, typer.Option("--queue", help="The whole queue: nothing more is started, or it goes on.")
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID|FILTER|type:NAME|pool:NAME]...", help=targets.HOLD_EXAMPLES),
 ]
-OfType = Annotated[str | None, typer.Option("--type", metavar="NAME", help="All starts of one type.")]
+Whole = Annotated[bool, typer.Option("--all", help="Everything, also what is added later.")]
 
 MOST_SHOWN = 10
 
 FITTING = {
     "pause": ("PENDING", "RETRYING", "RUNNING"),
     "resume": ("PAUSED",),
+    "stop": ("RUNNING", "PAUSED", "PENDING", "RETRYING"),
+    "kill": ("PENDING", "RUNNING", "PAUSED", "RETRYING", "LOST", "NEEDS_REVIEW"),
     "cancel": ("PENDING", "RUNNING", "PAUSED", "RETRYING", "LOST", "NEEDS_REVIEW"),
     "retry": ("FAILED", "DEAD", "NEEDS_REVIEW", "RETRYING"),
     "discard": ("NEEDS_REVIEW",),
 }
 """The states that `--all`, or a filter that names none, means."""
 
+CALLED = {"stop": "stop_tasks"}
+"""Verbs that the engine knows by another name."""
+
 
 def pause(
     ctx: typer.Context,
-    words: Words = None,
-    everything: All = False,
+    words: Targets = None,
+    everything: Whole = False,
     yes: Yes = False,
-    queue: Queue = False,
-    type_: OfType = None,
+    let_run: Annotated[
+        bool, typer.Option("--let-run", help="Of a type, a pool or --all: what runs goes on to its end.")
+    ] = False,
 ) -> int:
-    """Pause tasks, or hold the queue (--queue) or a type (--type NAME)."""
-    if queue or type_:
-        return _hold(ctx.obj, "hold", words, queue, type_)
-    return _act(ctx.obj, "pause", words, everything, yes)
+    """Pause tasks where they stand; hold back a type, a pool or everything until it is resumed."""
+    if named := hold.scopes(words or (), everything):
+        return hold.hold(ctx.obj, named, "" if let_run else "pause")
+    return _act(ctx.obj, "pause", words, False, yes)
 
 
-def resume(
-    ctx: typer.Context,
-    words: Words = None,
-    everything: All = False,
-    yes: Yes = False,
-    queue: Queue = False,
-    type_: OfType = None,
-) -> int:
-    """Let paused tasks, the queue (--queue) or a type (--type NAME) go on."""
-    if queue or type_:
-        return _hold(ctx.obj, "release", words, queue, type_)
-    return _act(ctx.obj, "resume", words, everything, yes)
+def resume(ctx: typer.Context, words: Targets = None, everything: Whole = False, yes: Yes = False) -> int:
+    """Let paused tasks go on; or a type, a pool or everything that is held back."""
+    if named := hold.scopes(words or (), everything):
+        return hold.release(ctx.obj, named)
+    return _act(ctx.obj, "resume", words, False, yes)
+
+
+def stop(ctx: typer.Context, words: Sequence[str], everything: bool, yes: bool) -> int:
+    """End attempts politely and keep their tasks paused; of a type, a pool or everything: hold it back as well."""
+    if named := hold.scopes(words, everything):
+        return hold.hold(ctx.obj, named, "stop", yes=yes)
+    return _act(ctx.obj, "stop", words, False, yes)
 
 
 def cancel(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:
-    """Cancel tasks: waiting ones at once, running ones are asked to stop and ended after a grace."""
+    """Cancel tasks: waiting ones at once, running ones are asked to end and ended after a grace."""
     return _act(ctx.obj, "cancel", words, everything, yes)
+
+
+def kill(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:
+    """Cancel tasks without grace: all that runs of them is killed at once."""
+    return _act(ctx.obj, "kill", words, everything, yes)
 
 
 def retry(
@@ -118,7 +130,7 @@ def _act(
     found = _chosen(line, verb, words or (), everything, yes)
     from taskdeck.engine import commands
 
-    results = commands.call(line.config, verb, line.actor, ids=found, **more)
+    results = commands.call(line.config, CALLED.get(verb, verb), line.actor, ids=found, **more)
     alone = not line.json and not views.holder(line.config).running
     code = _report(line, results, alone=alone)
     if alone:
@@ -179,7 +191,7 @@ def _more(found: Sequence[int], words: str) -> str:
 def _tell_without_engine(verb: str, results: Sequence[dict[str, Any]]) -> None:
     """What was asked of a task that nobody runs, or lets one start that nobody starts, needs an engine."""
     done = [each for each in results if each["ok"]]
-    asked = any("asked to" in (each.get("message") or "") for each in done)
+    asked = any((each.get("message") or "").startswith(("asked to", "is killed")) for each in done)
     if not asked and not (done and verb in ("resume", "retry")):
         return
     output.flush()
@@ -202,20 +214,3 @@ def _report(line: CommandLine, results: Sequence[dict[str, Any]], *, alone: bool
 def _remark(result: dict[str, Any]) -> str:
     text = look.tidy(result.get("message") or "")
     return f": {text}" if text and text != result["state"].lower() else ""
-
-
-def _hold(line: CommandLine, verb: str, words: Sequence[str] | None, queue: bool, type_: str | None) -> int:
-    if words or (queue and type_):
-        raise UsageError(
-            "name tasks, --queue or --type NAME, one of them", remedy="see: taskdeck pause --help"
-        )
-    scope = "queue" if queue else f"type:{type_}"
-    from taskdeck.engine import commands
-
-    value = commands.call(line.config, verb, line.actor, scope=scope)
-    if line.json:
-        output.json_line(value if isinstance(value, dict) else {"scope": scope, "held": verb == "hold"})
-    else:
-        what = "the queue" if queue else f"type {type_}"
-        output.line(f"{what} is held: nothing more is started" if verb == "hold" else f"{what} goes on")
-    return 0

@@ -13,6 +13,7 @@ from taskdeck.engine.errors import NoEngine, Unavailable, UsageError
 from .. import adding, output
 from ..commandline import CommandLine
 from ..moments import duration
+from . import act
 
 SIGNALS = 128
 """An exit code above it is a signal's number more."""
@@ -68,12 +69,23 @@ def _tell_the_end(line: CommandLine, code: int) -> None:
 
 def stop(
     ctx: typer.Context,
+    words: act.Targets = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="End all that runs and hold everything; the engine stays.")
+    ] = False,
+    yes: act.Yes = False,
     now: Annotated[
-        bool, typer.Option("--now", help="Don't wait for checkpoints: end what runs at once.")
+        bool, typer.Option("--now", help="The engine: don't wait for checkpoints, end what runs at once.")
     ] = False,
 ) -> int:
-    """Drain and end the engine that works on this database."""
+    """Drain and end the engine; with a target: end attempts politely, their tasks stay paused with their checkpoints."""
     line: CommandLine = ctx.obj
+    if words or everything:
+        if now:
+            raise UsageError(
+                "--now is for the engine as a whole", remedy="to end tasks at once: taskdeck kill"
+            )
+        return act.stop(ctx, words or (), everything, yes)
     if not views.holder(line.config).running or not _asked(line, now):
         _say(line, "was not running", stopped=False)
         return 0

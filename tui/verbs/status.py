@@ -126,10 +126,8 @@ def _next(counts: dict[str, int], *, running: bool) -> list[str]:
 
 
 def _hold(hold: views.HoldView) -> str:
-    kind, _, name = hold.scope.partition(":")
-    option = "--queue" if kind == "queue" else f"--type {name}"
-    what = "the queue" if kind == "queue" else f"type {name}"
-    return look.tidy(f"{what}, by {hold.actor} (let it go on: taskdeck resume {option})")
+    what, target = views.hold_named(hold.scope), views.hold_target(hold.scope)
+    return look.tidy(f"{what}, by {hold.actor} (let it go on: taskdeck resume {target})")
 
 
 def _engine(engine: views.EngineView, stopping: bool) -> str:

@@ -12,6 +12,9 @@ from taskdeck.engine.errors import NotFound, UsageError
 from .. import output
 
 EXAMPLES = "write ids (42, #42, 3-7, 1,2) or a filter (state:failed type:fetch)"
+HOLD_EXAMPLES = (
+    "type:fetch or pool:browser as a whole, also what is added later; or ids (42, 3-7), or a filter of tasks"
+)
 MOST_NAMED = 5
 
 

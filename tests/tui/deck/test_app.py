@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from taskdeck.engine import commands
+from taskdeck.engine.clock import ManualClock, SystemClock
 from taskdeck.tui.deck.screens.detail import DetailPage
 from tests.faults import fault
 from tests.inventoried import Inventory
 from tests.seeded import Seed
-from tests.tui.deck.decks import deck
+from tests.tui.deck.decks import deck, settings
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
 
 
@@ -108,7 +111,8 @@ async def test_a_cancel_waits_for_second_thoughts_and_is_taken_back(filled: Seed
         await opened.reads("u takes it back")
         await opened.press("u")
         await opened.reads("taken back")
-        await opened.app.acting.finish()
+        await opened.press("u")
+        await opened.reads("nothing to take back")
         await opened.reads("WAIT  shell")
 
 
@@ -117,9 +121,37 @@ async def test_whoever_leaves_at_once_still_gets_the_cancel(filled: Seed) -> Non
         await opened.press("2")
         await opened.reads("WAIT  shell")
         await opened.press("c", "q")
+    later = ManualClock(SystemClock().utc() + timedelta(seconds=6))
+    commands.call(settings(filled.path), "settle", "deck", clock=later, ids=[])  # as any write would
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("CANC")
+
+
+async def test_a_type_and_everything_are_held_back_and_shown_in_the_header(filled: Seed) -> None:
+    async with deck(filled.path, size=(120, 24)) as opened:
+        await opened.press("colon")
+        await opened.type("pause type:shell")
+        await opened.reads("HELD type:shell")
+        await opened.press("colon")
+        await opened.type("hold")
+        await opened.reads("HELD all type:shell")
+        await opened.press("colon")
+        await opened.type("resume type:shell")
+        await opened.press("colon")
+        await opened.type("release")
+        await opened.becomes(lambda: "HELD" not in opened.lines[0])
+
+
+async def test_a_kill_asks_first(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+        await opened.press("K")
+        await opened.reads("kill #")
+        await opened.pilot.pause(0.5)
+        await opened.press("y")
+        await opened.reads("CANC  shell")
 
 
 async def test_marks_choose_what_an_act_is_for_and_refusals_keep_theirs(filled: Seed) -> None:
