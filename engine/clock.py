@@ -6,8 +6,10 @@ ends (common to all processes, counts suspend, knows no NTP step). Tests use `Ma
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -55,6 +57,29 @@ class SystemClock:
         import asyncio  # 60 ms that the quick verbs of the command line don't pay
 
         await asyncio.sleep(seconds)
+
+
+class SteppedClock(SystemClock):
+    """The system's clocks, but the wall clock is off by as many seconds as stand in a file, which is read each time.
+
+    How `taskdeck chaos` steps the clock of the engines that it starts, as NTP or a person would, and of nobody else.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+
+    def utc(self) -> datetime:
+        return super().utc() + timedelta(seconds=float(os.pread(self._file, 64, 0) or 0))
+
+
+OFFSET_VARIABLE = "TASKDECK_CLOCK_OFFSET"
+"""Names the file of a `SteppedClock`."""
+
+
+def system_clock(environ: Mapping[str, str] = os.environ) -> Clock:
+    """The clock of a process: the system's, or where the environment says so a stepped one."""
+    file = environ.get(OFFSET_VARIABLE)
+    return SteppedClock(file) if file else SystemClock()
 
 
 class ManualClock:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .clock import Clock, SystemClock
+from .clock import Clock, system_clock
 from .config import Config
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
@@ -41,7 +41,7 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
     Returns the verb's JSON-able value. Raises the `TaskdeckError` of the refusal, `NoEngine` for verbs that need an engine,
     `Unavailable` when neither way was open for ten seconds.
     """
-    clock = clock or SystemClock()
+    clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
     while True:
         holder = DatabaseLock.holder(config.db)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
-from .clock import SystemClock
+from .clock import system_clock
 from .commands import ENGINE_VERBS, make_redactor
 from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock
@@ -57,7 +57,7 @@ def show(config: Config, screen: list[str]) -> int:
     holder = DatabaseLock.holder(config.db)
     if holder is not None and holder.role == "engine":
         return foreground.launch([*screen, "--attach"])
-    return foreground.launch(launcher.supervised([*screen, "--since", utc_text(SystemClock().utc())]))
+    return foreground.launch(launcher.supervised([*screen, "--since", utc_text(system_clock().utc())]))
 
 
 def announcer() -> Announcer:
@@ -85,7 +85,7 @@ def build(
     if config.routes:
         import aiohttp  # noqa: F401 - 0.3 s that the loop would stand still at the first probe
 
-    clock = SystemClock()
+    clock = system_clock()
     redactor = make_redactor(config)
     log = applog.ApplicationLog(config.log_file, config.logging, redactor, aloud=aloud)
     return Engine(
@@ -104,7 +104,7 @@ def build(
 def engine_command(config: Config, *, until_idle: bool = False, max_wait: float | None = None) -> list[str]:
     """The command line of an engine with this configuration. `--since` stays the same over its restarts."""
     command = [sys.executable, "-m", "taskdeck.engine.main", "--db", str(config.db)]
-    command += ["--since", utc_text(SystemClock().utc())]
+    command += ["--since", utc_text(system_clock().utc())]
     if config.file is not None:
         command += ["--config", str(config.file)]
     if until_idle:
@@ -130,7 +130,7 @@ def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
     from .run.engine import RunOptions
 
     config = load(path=options.config, db=options.db)
-    since = options.since or utc_text(SystemClock().utc())
+    since = options.since or utc_text(system_clock().utc())
     ends = RunOptions(options.until_idle, options.max_wait, since)
 
     async def main() -> int:

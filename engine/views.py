@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .clock import Clock, SystemClock
+from .clock import Clock, system_clock
 from .config import Config, read_secrets
 from .errors import NotFound
 from .rules.chain import Anchor, Head, first_break
@@ -107,7 +107,7 @@ POLL = 0.25
 
 def now() -> datetime:
     """This moment, for verbs that turn `--in 5m` into a time."""
-    return SystemClock().utc()
+    return system_clock().utc()
 
 
 def holder(config: Config) -> EngineView:
@@ -139,7 +139,7 @@ def doubts(task: TaskView) -> list[str]:
 
 def wait_until_gone(config: Config, seconds: float, clock: Clock | None = None) -> bool:
     """Wait until no engine holds the database, at most `seconds`. Returns whether it is gone."""
-    clock = clock or SystemClock()
+    clock = clock or system_clock()
     deadline = clock.monotonic() + seconds
     while holder(config).running:
         if clock.monotonic() >= deadline:
@@ -154,7 +154,7 @@ def open_view(config: Config, clock: Clock | None = None) -> Iterator[View]:
     from .store.reading import Reader  # peewee is only loaded when something is read
 
     with Reader(config.db) as reader:
-        yield View(config, reader, clock or SystemClock())
+        yield View(config, reader, clock or system_clock())
 
 
 class View:

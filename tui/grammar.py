@@ -42,6 +42,7 @@ VERBS = {
     "op": "op:op",
     "operation": "operation:operation",
     "demo": "demo:demo",
+    "chaos": "chaos:chaos",
 }
 """Each verb with the module and the function (or group of functions) behind it, in the order of the help."""
 
@@ -64,7 +65,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   audit           Is the record of all events as it was written?
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
-  demo            See all of it at work in a small world of its own
+  demo, chaos     See all of it at work in a small world; see it broken on purpose
 
 Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""
 """The whole help: one sentence a verb, on one screen of 24 lines."""

@@ -7,14 +7,13 @@ and only when the engine and a worker are back. Decides nothing about the outcom
 from __future__ import annotations
 
 import random
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 from ..clock import Clock
-from ..edge import identity
 from ..views import View, holder
 from . import plan
+from .stage import busy, ready, strike
 
 PATIENCE = 20.0
 """Seconds after which the fault point is given up: then the check says that nothing died there."""
@@ -75,25 +74,25 @@ class Chaos:
     def _is_time(self, view: View) -> bool:
         """The engine and a worker are back, and have worked for a while; where nothing is left to do, they are idle."""
         engine = holder(view.config)
-        if not engine.running or engine.pid in (None, self._engine) or not _ready(view):
+        if not engine.running or engine.pid in (None, self._engine) or not ready(view):
             self._next_at = None
             return False
         if self._next_at is None:
             self._next_at = self._clock.monotonic() + self._rng.uniform(*REST)
         late = self._clock.monotonic() - self._next_at
-        return late >= IDLE or (late >= 0 and bool(_busy(view)))
+        return late >= IDLE or (late >= 0 and bool(busy(view)))
 
     def _kill_engine(self, view: View) -> None:
         pid = holder(view.config).pid
-        if pid and _kill(pid):
+        if pid and strike(pid):
             self._engine = pid
             self._victims.pop(0)
             self._killed("engine", pid, "kill -9")
 
     def _kill_worker(self, view: View) -> None:
         known = {kill["pid"] for kill in self.kills}
-        choice = sorted(set(_busy(view) or _ready(view)) - known)
-        if choice and _kill(pid := self._rng.choice(choice)):
+        choice = sorted(set(busy(view) or ready(view)) - known)
+        if choice and strike(pid := self._rng.choice(choice)):
             self._victims.pop(0)
             self._killed("worker", pid, "kill -9")
 
@@ -109,16 +108,3 @@ def order(rng: random.Random) -> list[str]:
     middle = ["worker"] * (workers - 2) + ["engine"] * plan.LEAST_KILLS["engine"]
     rng.shuffle(middle)
     return ["worker", *middle, "worker"]
-
-
-def _ready(view: View) -> list[int]:
-    return [each.pid for each in view.workers() if each.state == "READY"]
-
-
-def _busy(view: View) -> list[int]:
-    return [each.pid for each in view.workers() if each.state == "READY" and each.attempts]
-
-
-def _kill(pid: int) -> bool:
-    who = identity.of(pid)
-    return who is not None and identity.alive(who) and identity.kill(who, signal.SIGKILL)

@@ -74,7 +74,7 @@ def examine(database: Path, folder: Path, *known: str) -> Findings:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
             connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             connection.execute("BEGIN")
-            examination = Examination(Stories(connection, anchors), folder)
+            examination = Examination(connection, anchors, folder)
             examination.check()
         findings = examination.findings
     except (OSError, sqlite3.Error) as error:
@@ -100,10 +100,10 @@ def folder_of(database: Path) -> Path | None:
 class Examination:
     """One judgement of one snapshot."""
 
-    def __init__(self, stories: Stories, folder: Path) -> None:
-        self.findings = Findings(stories.problems)
-        self._stories = stories
-        self._rows = stories.rows
+    def __init__(self, connection: sqlite3.Connection, anchors: Path, folder: Path) -> None:
+        self.findings = Findings()
+        self._stories = Stories(connection, anchors, self._say)
+        self._rows = self._stories.rows
         self._folder = folder
         self._found: list[tuple[plan.Planned, Row]] = []
         self._run: Mapping[str, Any] = {}
@@ -135,7 +135,7 @@ class Examination:
     def _count(self) -> None:
         self.findings.events = next(self._rows("SELECT count(*) AS n FROM event_log"))["n"]
 
-    def _say(self, problem: str) -> None:
+    def _say(self, problem: str, invariant: int = 0) -> None:
         self.findings.problems.append(problem)
 
     @property

@@ -88,15 +88,19 @@ EXIT_CODES = (1,)
 
 
 def configuration(world: Mapping[str, Any], database: Path, folder: Path, *, chaos: bool) -> str:
-    """The demo's `config.toml`: where things are, the shortened times, three browsers, seven routes."""
-    site = world["site"]
-    head = {"db": str(database), "logs": str(folder / "logs")}
-    lines = ["[taskdeck]", 'handlers = ["taskdeck.engine.demo.jobs"]']
-    lines += [f"{name} = {_toml(value)}" for name, value in head.items()]
-    lines += ["", settings(chaos=chaos)]
+    """The demo's `config.toml`."""
+    handlers = ["taskdeck.engine.demo.jobs"]
+    return assembled(world, database, folder / "logs", handlers, settings(chaos=chaos))
+
+
+def assembled(
+    world: Mapping[str, Any], database: Path, logs: Path, handlers: Sequence[str], settings: str
+) -> str:
+    """A `config.toml`: where things are, `settings` as they stand, three browsers, seven routes."""
+    head = {"handlers": list(handlers), "db": str(database), "logs": str(logs)}
+    lines = ["[taskdeck]", *(f"{name} = {_toml(value)}" for name, value in head.items()), "", settings]
     probes = f"[routing]\nprobe_urls = {_toml([world['nonce_url']])}\nip_urls = {_toml([world['ip_url']])}\n"
     text = "\n".join(lines).replace("[routing]\n", probes, 1)
-    assert site
     text += f'\n[[resources]]\nid = "{BROWSER}"\npool = "{BROWSER}"\ncount = {BROWSERS}\n'
     return text + "".join(_route(each) for each in world["proxies"])
 

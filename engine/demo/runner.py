@@ -6,14 +6,9 @@ affairs a few times a second. Where `interrupted` says so, it ends with `Keyboar
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,21 +17,16 @@ from typing import Any
 from ..clock import Clock, SystemClock
 from ..commands import call
 from ..config import Config, load
-from ..edge import identity
 from ..errors import Refused, TaskdeckError
-from ..views import holder, open_view
-from . import checking, plan
+from ..views import open_view
+from . import checking, plan, stage
 from .chaos import Chaos
 from .checking import Findings
 
-WORLD_WITHIN = 20.0
-"""Seconds in which site and proxies must listen."""
 LONGEST = {False: 100.0, True: 150.0}
 """Seconds after which a run is given up, without and with chaos."""
 LOOK = 0.1
 ACTOR = "cli:demo"
-FORGET = ("TASKDECK_",)
-"""Variables that would set what the demo's own configuration sets."""
 
 
 @dataclass
@@ -78,13 +68,16 @@ class Runner:
         self._progress = progress
         self._interrupted = interrupted
         self._trouble: list[str] = []
-        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(FORGET)}
+        self._environment = stage.environment()
 
     def run(self) -> Report:
         """All of it; returns what the check found. Raises `TaskdeckError` where it can't even begin."""
         begun = self._clock.monotonic()
         prepare(self._options)
-        with self._world() as world:
+        options = self._options
+        with stage.world(options.folder, options.seed, self._clock, self._rest) as made:
+            world = made.places
+            self._tell(f"a site and {len(world['proxies'])} proxies listen in process {made.pid}")
             config = self._configure(world)
             added = call(config, "submit", ACTOR, specs=self._specs(world))
             self._tell(f"{len(added)} tasks added in one transaction")
@@ -95,44 +88,6 @@ class Runner:
             known = [*known, f"the engine ended with exit code {code}, see {plan.ENGINE_LOG}"]
         findings = checking.examine(self._options.database, self._options.folder, *known)
         return Report(findings, self._clock.monotonic() - begun, code)
-
-    # ---- the world -----------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _world(self) -> Iterator[Mapping[str, Any]]:
-        """Site and proxies in a process of their own, which ends with this one: it sees the pipe close."""
-        read, write = os.pipe()
-        folder = self._options.folder
-        command = [sys.executable, "-m", "taskdeck.engine.demo.world", "--dir", str(folder)]
-        command += ["--seed", str(self._options.seed)]
-        with ExitStack() as stack:
-            stack.callback(os.close, write)
-            output = stack.enter_context((folder / "world.out").open("ab"))
-            process = subprocess.Popen(
-                command,
-                env={**self._environment, "TASKDECK_DEMO_FD": str(read)},
-                pass_fds=(read,),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-            os.close(read)
-            stack.callback(_end, process, 5.0)
-            world = self._until_it_listens(process)
-            self._tell(f"a site and {len(world['proxies'])} proxies listen in process {process.pid}")
-            yield world
-
-    def _until_it_listens(self, process: subprocess.Popen[bytes]) -> Mapping[str, Any]:
-        path = self._options.folder / plan.WORLD_FILE
-        deadline = self._clock.monotonic() + WORLD_WITHIN
-        while not path.exists():
-            if process.poll() is not None or self._clock.monotonic() > deadline:
-                raise TaskdeckError(
-                    "the demo's site and proxies did not come up", f"see {path.with_name('world.out')}"
-                )
-            self._rest()
-        return json.loads(path.read_text(encoding="utf-8"))
 
     # ---- the engine ----------------------------------------------------------------------------------------------
 
@@ -193,8 +148,8 @@ class Runner:
         try:
             self._watch(engine, config, chaos, begun + longest)
         finally:
-            _end(engine, config.engine.stop_grace + 10.0)
-            _end_engine(config, engine.pid)
+            stage.end(engine, config.engine.stop_grace + 10.0)
+            stage.end_engine(config, engine.pid)
             if chaos is not None:
                 self._note_kills(chaos.kills)
         return engine.returncode
@@ -251,30 +206,3 @@ def _refused(there: Path, database: Path) -> Refused:
         "the demo needs a database of its own",
         f"name a new one, or judge this one: taskdeck demo --check --db {database}",
     )
-
-
-def _end_engine(config: Config, supervisor: int) -> None:
-    """Kill an engine whose supervisor could not end it; its workers see it go and end too.
-
-    Only one of the session that was opened for the supervisor: whoever else works on that database is not ours to end. (As
-    long as a process is in a session, no other gets its number.)
-    """
-    found = holder(config)
-    if not (found.running and found.pid and (who := identity.of(found.pid))):
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if os.getsid(found.pid) == supervisor:
-            identity.kill(who, signal.SIGKILL)
-
-
-def _end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """TERM, then KILL."""
-    if process.poll() is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(patience)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from .holdings import OF_SLOTS, Holdings, Row, rows
 
@@ -37,9 +38,19 @@ HASHED = (
 """What an event's hash covers, in this order, behind the hash of the one before."""
 
 ENDS = ("SUCCESS", "FAILED", "DEAD", "CANCELLED")
-"""States whose beginning TASK_FINISHED tells of."""
+"""States whose beginning TASK_FINISHED tells of, and which only a person leaves."""
+OF_HOLDER = ("CHECKPOINT_SAVED", "STEP_STARTED", "STEP_SUCCEEDED", "STEP_NOT_DONE")
+"""What only the attempt that holds the task may write; where the event names a fence, it must be that attempt's."""
 ANCHOR = re.compile(r"(\d{1,18}) \d+ ([0-9a-f]{64}|-?) ?\S+Z")
 """Event, count, hash and time; only the audit without an event has no hash."""
+
+
+class Say(Protocol):
+    """Takes a problem in words, and the number of the invariant that it breaks."""
+
+    def __call__(self, problem: str, invariant: int = 2) -> None: ...
+
+
 UNREADABLE = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
     *(OSError, sqlite3.Error),
@@ -58,22 +69,26 @@ class Tale:
     """An end whose TASK_FINISHED is still to come."""
     left: dict[int, str] = field(default_factory=dict)
     """Why the task left RUNNING, by the fence of the attempt."""
+    holder: tuple[int, int | None] | None = None
+    """Fence and worker of the attempt that holds it."""
 
 
 class Stories:
-    """One pass over the audit of an open database. `problems` names each thing that is wrong."""
+    """One pass over the audit of an open database. `say` takes each thing that is wrong and the invariant that it breaks."""
 
-    def __init__(self, connection: sqlite3.Connection, anchors: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, anchors: Path, say: Say) -> None:
         self._connection = connection
         self._anchors = anchors
-        self.problems: list[str] = []
+        self._say = say
         self.tales: dict[int, Tale] = {}
-        self.holdings = Holdings(connection, self._say, self._fence_of)
+        self.holdings = Holdings(connection, partial(say, invariant=1), self._fence_of)
         self._fence = 0
         self._anchored = 0
+        self._stepped_back = False
+        """Did the wall clock ever go back? Then times tell nothing about what came first."""
 
-    def check(self) -> list[str]:
-        """Everything; returns the problems."""
+    def check(self) -> None:
+        """Everything."""
         self.part("the chain of the audit", self._chain)
         self.part("the resources and routes", self.holdings.begin)
         self.part("the audit", self._events)
@@ -81,7 +96,6 @@ class Stories:
         self.part("the table of attempts", self._attempts)
         self.part("the tables of slots", self.holdings.tables)
         self.part("the sequence of fences", self._sequence)
-        return self.problems
 
     def part(self, what: str, judge: Callable[[], None]) -> None:
         """Judge one part; where it is too damaged for that, say so, and never quote what stands in it."""
@@ -98,13 +112,10 @@ class Stories:
     def _fence_of(self, task: int) -> int | None:
         return self.tales[task].fence if task in self.tales else None
 
-    def _say(self, problem: str) -> None:
-        self.problems.append(problem)
-
     # ---- the chain -----------------------------------------------------------------------------------------------
 
     def _chain(self) -> None:
-        last, previous = 0, ""
+        last, previous, at = 0, "", ""
         noted = self._noted()
         for event in self.rows("SELECT * FROM event_log ORDER BY event_id"):
             if noted.pop(event["event_id"], event["hash"]) != event["hash"]:
@@ -118,7 +129,8 @@ class Stories:
                 self._say(
                     f"event {event['event_id']}: the chain breaks here, it or the one before was changed"
                 )
-            last, previous = event["event_id"], event["hash"]
+            self._stepped_back |= event["created_at"] < at
+            last, previous, at = event["event_id"], event["hash"], event["created_at"]
         head = [(row["event_id"], row["hash"]) for row in self.rows("SELECT * FROM event_head")]
         if head != [(last, previous)]:
             self._say(f"the chain ends at event {last}, its head says {[number for number, _ in head]}")
@@ -168,6 +180,10 @@ class Stories:
             self._move(where, event, payload)
         elif event["event_type"] == "TASK_FINISHED":
             self._finished(where, event["task_id"], payload)
+        elif event["event_type"] in OF_HOLDER and "fence" in payload:
+            self._written(where, event, payload)
+        elif event["event_type"] == "ATTEMPT_LOST" and event["task_id"] in self.tales:
+            self.tales[event["task_id"]].holder = None
         elif event["event_type"] in OF_SLOTS and "to" in payload:
             self.holdings.event(where, event, payload)
 
@@ -190,43 +206,62 @@ class Stories:
             self._say(f"{where}: the task was {tale.state}, so a change has no event, or an event no change")
         if to not in MOVES.get(str(came), "").split():
             self._say(f"{where}: this move is not allowed")
+        if came in ENDS and is_no_person(event["actor"]):
+            self._say(f"{where}: {event['actor']} left an end, which only a person may", 8)
         if came == "RUNNING":
             tale.left[tale.fence] = str(event["reason"])
         if event["reason"] == "dispatched":
-            self._dispatched(where, tale, payload)
+            self._dispatched(where, tale, event, payload)
         elif (fence := payload.get("fence", tale.fence)) < tale.fence:
-            self._say(f"{where}: fence {fence} is below {tale.fence}, which the task had before")
+            self._say(f"{where}: fence {fence} is below {tale.fence}, which the task had before", 4)
         else:
             tale.fence = fence
             self._fence = max(self._fence, fence)
         if tale.ended:
             self._say(f"{where}: it ended as {tale.ended} before, and no TASK_FINISHED tells of it")
+        if to not in ("RUNNING", "PAUSED"):
+            tale.holder = None
+        elif came == "LOST":
+            tale.holder = tale.fence, event["worker_id"]  # its worker came back
         tale.state, tale.ended = str(to), str(to) if to in ENDS else ""
 
-    def _dispatched(self, where: str, tale: Tale, payload: Row) -> None:
+    def _dispatched(self, where: str, tale: Tale, event: Row, payload: Row) -> None:
         fence = payload.get("fence") or 0
         if payload.get("attempt") != tale.attempt + 1:
             self._say(f"{where}: attempt {payload.get('attempt')} follows attempt {tale.attempt}")
         if fence <= self._fence:
-            self._say(f"{where}: fence {fence} does not grow, {self._fence} was drawn before")
+            self._say(f"{where}: fence {fence} does not grow, {self._fence} was drawn before", 4)
         tale.attempt, tale.fence = tale.attempt + 1, fence
+        tale.holder = fence, event["worker_id"]
         self._fence = max(self._fence, fence)
+
+    def _written(self, where: str, event: Row, payload: Row) -> None:
+        """What a worker wrote, it wrote while its attempt held the task."""
+        tale = self.tales.get(event["task_id"], Tale())
+        where = f"{where} (#{event['task_id']} {event['event_type']})"
+        if (
+            tale.holder is None
+            or tale.state not in ("RUNNING", "PAUSED")
+            or payload["fence"] != tale.holder[0]
+        ):
+            self._say(f"{where}: written under fence {payload['fence']}, which does not hold the task", 4)
+        elif event["worker_id"] != tale.holder[1]:
+            self._say(f"{where}: written by worker {event['worker_id']}, held by worker {tale.holder[1]}", 4)
 
     # ---- tables --------------------------------------------------------------------------------------------------
 
     def _tasks(self) -> None:
         tasks = {row["id"]: row for row in self.rows("SELECT id, state, attempt, fence FROM task")}
         for number in sorted(self.tales.keys() ^ tasks.keys()):
-            self._say(
-                f"#{number}: it has {'events and no row' if number in self.tales else 'a row and no events'}"
-            )
+            gone = number in self.tales
+            self._say(f"#{number}: it has {'events and no row' if gone else 'a row and no events'}", 2 + gone)
         for number in sorted(self.tales.keys() & tasks.keys()):
             row, tale = tasks[number], self.tales[number]
             for name in ("state", "attempt"):
                 if row[name] != getattr(tale, name):
                     self._say(f"#{number}: {name} is {row[name]}, its events say {getattr(tale, name)}")
             if row["fence"] < tale.fence:
-                self._say(f"#{number}: fence {row['fence']} is below {tale.fence} of its events")
+                self._say(f"#{number}: fence {row['fence']} is below {tale.fence} of its events", 4)
 
     def _attempts(self) -> None:
         """Attempts of one task follow each other, and in the order of dispatch their fences grow."""
@@ -235,7 +270,8 @@ class Stories:
         for row in self.rows("SELECT * FROM attempt ORDER BY id"):
             if row["fence"] <= highest:
                 self._say(
-                    f"#{row['task_id']} attempt {row['number']}: fence {row['fence']} does not grow, {highest} was before"
+                    f"#{row['task_id']} attempt {row['number']}: fence {row['fence']} does not grow, {highest} was before",
+                    4,
                 )
             highest = max(highest, row["fence"])
             by_task.setdefault(row["task_id"], []).append(row)
@@ -246,15 +282,22 @@ class Stories:
             if numbers != list(range(1, tale.attempt + 1)):
                 self._say(f"#{number}: attempts {numbers}, its events started {tale.attempt}")
             for before, after in pairwise(attempts):
-                if before["ended_at"] is None or before["ended_at"] > after["dispatched_at"]:
+                late = not self._stepped_back and (before["ended_at"] or "") > after["dispatched_at"]
+                if late or before["ended_at"] is None:
                     self._say(
-                        f"#{number}: attempts {before['number']} and {after['number']} ran at the same time"
+                        f"#{number}: attempts {before['number']} and {after['number']} ran at the same time",
+                        4,
                     )
             still = [row["number"] for row in attempts if row["ended_at"] is None]
             if still and tale.state not in ("RUNNING", "PAUSED"):
-                self._say(f"#{number}: {tale.state}, yet attempt {still[0]} has not ended")
+                self._say(f"#{number}: {tale.state}, yet attempt {still[0]} has not ended", 3)
 
     def _sequence(self) -> None:
         drawn = next(self.rows("SELECT value FROM sequence WHERE name = 'fence'"), {"value": 0})["value"]
         if drawn < self._fence:
-            self._say(f"the fence sequence stands at {drawn}, but {self._fence} was drawn")
+            self._say(f"the fence sequence stands at {drawn}, but {self._fence} was drawn", 4)
+
+
+def is_no_person(actor: str) -> bool:
+    """Is it the engine or a worker that acts?"""
+    return actor in ("", "engine") or actor.startswith("worker:")

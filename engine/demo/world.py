@@ -7,7 +7,8 @@
 
 `exit_ip` is the address that a proxy is sold with (a route's `expected_ip`), `leaves_from` the true one. A world that is
 started again in the same folder keeps passwords and ledger; its pid and ports are new. It ends on SIGTERM or SIGINT, and when
-the pipe closes whose reading end is the descriptor in TASKDECK_DEMO_FD. Must not know of the engine.
+the pipe closes whose reading end is the descriptor in TASKDECK_DEMO_FD. On that pipe it takes orders, one a line: `cut` (site
+and proxies refuse everybody), `mend`, `drop ID` and `raise ID` (one proxy dies, and comes back). Must not know of the engine.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ..clock import Clock, SystemClock
 from ..errors import TaskdeckError, UsageError
+from .fakes.proxy import FakeProxy
+from .fakes.server import FakeServer, Reader, Writer, join
 from .proxies import FLAPPING, OFFERS, Offer, build, flap
 
 HOST = "127.0.0.1"
@@ -58,34 +61,80 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def live(folder: Path, seed: int, clock: Clock) -> None:
-    """Open everything, say so in world.json, wait for the end."""
-    end = _end()
+    """Open everything, say so in world.json, do as told until the end."""
+    orders = _orders()
     (folder / SECRETS).mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / FILE).unlink(missing_ok=True)
     async with AsyncExitStack() as opened:
-        site = await opened.enter_async_context(_site(folder / LEDGER, seed, clock))
-        proxies = [await _open(offer, folder, clock, opened) for offer in OFFERS]
-        _announce(folder, site, proxies)
-        await end.wait()
+        front = await opened.enter_async_context(_site(folder / LEDGER, seed, clock))
+        proxies: dict[str, FakeProxy] = {}
+        told = [await _open(offer, folder, clock, opened, proxies) for offer in OFFERS]
+        _announce(folder, f"http://{HOST}:{front.port}", told)
+        ends: dict[str, FakeServer] = {"": front, **proxies}
+        while (order := await orders.get()) is not None:
+            await _obey(order, ends)
 
 
-def _end() -> asyncio.Event:
-    """Set when this process shall end."""
-    end, loop = asyncio.Event(), asyncio.get_running_loop()
+def _orders() -> asyncio.Queue[list[str] | None]:
+    """What this process is told, word by word; None when it shall end."""
+    orders: asyncio.Queue[list[str] | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end.set)
+        loop.add_signal_handler(number, orders.put_nowait, None)
     if given := os.environ.get(PIPE):
         try:
             pipe = int(given)
-            loop.add_reader(pipe, lambda: os.read(pipe, 4096) or (loop.remove_reader(pipe), end.set()))
+            loop.add_reader(pipe, lambda: _hear(pipe, orders) or loop.remove_reader(pipe))
         except (ValueError, OSError):
             raise UsageError(f"{PIPE} is not the number of an open pipe") from None
-    return end
+    return orders
+
+
+def _hear(pipe: int, orders: asyncio.Queue[list[str] | None]) -> bool:
+    """Take what has come; False at the end of the pipe."""
+    lines = os.read(pipe, 4096).decode("ascii", "replace").splitlines()
+    for line in lines or [""]:
+        orders.put_nowait(line.split() or None)
+    return bool(lines)
+
+
+async def _obey(order: list[str], ends: Mapping[str, FakeServer]) -> None:
+    """One order; one that nobody understands is passed over."""
+    match order:
+        case ["cut"]:
+            meant, come = list(ends.values()), False
+        case ["mend"]:
+            meant, come = list(ends.values()), True
+        case ["drop", name]:
+            meant, come = [ends[name]], False
+        case ["raise", name]:
+            meant, come = [ends[name]], True
+        case _:
+            return
+    for each in meant:
+        if come:
+            await each.listen()
+        else:
+            await each.leave()
+            await each.hang_up()
+
+
+class Front(FakeServer):
+    """The site's door: passes every connection on, from the address it came from, and can be shut."""
+
+    def __init__(self, behind: int) -> None:
+        super().__init__()
+        self._behind = behind
+
+    async def serve(self, reader: Reader, writer: Writer) -> None:
+        caller = writer.get_extra_info("peername")[0]
+        target = await asyncio.open_connection(HOST, self._behind, local_addr=(caller, 0))
+        await join((reader, writer), target)
 
 
 @asynccontextmanager
-async def _site(ledger: Path, seed: int, clock: Clock) -> AsyncIterator[str]:
-    """The site's address, while it answers."""
+async def _site(ledger: Path, seed: int, clock: Clock) -> AsyncIterator[Front]:
+    """The site's door, while it answers."""
     from aiohttp import web
 
     from .site import Ledger, Site
@@ -95,15 +144,19 @@ async def _site(ledger: Path, seed: int, clock: Clock) -> AsyncIterator[str]:
     await runner.setup()
     try:
         await web.TCPSite(runner, HOST, 0).start()
-        yield f"http://{HOST}:{runner.addresses[0][1]}"
+        async with Front(runner.addresses[0][1]) as front:
+            yield front
     finally:
         await runner.cleanup()
 
 
-async def _open(offer: Offer, folder: Path, clock: Clock, opened: AsyncExitStack) -> dict[str, Any]:
-    """Let one proxy begin; what world.json says of it."""
+async def _open(
+    offer: Offer, folder: Path, clock: Clock, opened: AsyncExitStack, proxies: dict[str, FakeProxy]
+) -> dict[str, Any]:
+    """Let one proxy begin, and add it; what world.json says of it."""
     file = folder / SECRETS / offer.id if offer.username else None
     proxy = await opened.enter_async_context(build(offer, _password(file) if file else None))
+    proxies[offer.id] = proxy
     if offer.id == FLAPPING:
         await opened.enter_async_context(_while_open(flap(proxy, clock)))
     return {

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from .. import __version__
-from ..clock import Clock, SystemClock
+from ..clock import Clock, system_clock
 from ..edge import identity
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TaskdeckError, OSError) as error:
         print(f"taskdeck worker: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
-    worker = Worker(link, journal, SystemClock())
+    worker = Worker(link, journal, system_clock())
     worker.introduce(options.incarnation)
     worker.serve(load(options.handler, options.handlers_root.resolve()))
     return 0

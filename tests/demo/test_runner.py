@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.config import Config, TaskdeckSettings
-from taskdeck.engine.demo.runner import Options, Runner, _end_engine, prepare
+from taskdeck.engine.demo.runner import Options, Runner, prepare
+from taskdeck.engine.demo.stage import end_engine
 from taskdeck.engine.errors import Refused, TaskdeckError
 from taskdeck.engine.views import holder
 from tests.tui.calls import PROGRAM
@@ -97,10 +98,10 @@ def test_only_an_engine_of_its_own_supervisor_is_killed(tmp_path: Path) -> None:
         assert supervisor.stdin
         assert supervisor.stdout
         assert supervisor.stdout.readline() == b"True\n"
-        _end_engine(config, os.getsid(0))
+        end_engine(config, os.getsid(0))
         assert supervisor.poll() is None
         assert holder(config).running
-        _end_engine(config, supervisor.pid)
+        end_engine(config, supervisor.pid)
         assert supervisor.wait(10) == 0
         assert not holder(config).running
 

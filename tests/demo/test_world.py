@@ -22,6 +22,7 @@ from taskdeck.engine.edge.judging import Judge, Outside
 from taskdeck.engine.edge.probing import ProbeResult, probe
 from taskdeck.engine.rules.route_errors import ErrorType
 from tests.demo.worlds import PATIENCE, World, start, world
+from tests.run.engine_double import eventually
 
 
 async def checked(world: World, id: str) -> ProbeResult:
@@ -266,6 +267,31 @@ def test_it_ends_with_whoever_holds_the_other_end_of_the_pipe(tmp_path: Path) ->
         assert made.process.poll() is None
         os.close(writing)
         assert made.process.wait(PATIENCE) == 0
+
+
+def test_it_cuts_and_mends_the_network_and_drops_a_proxy_as_it_is_told(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with world(tmp_path, pass_fds=[reading], environ={"TASKDECK_DEMO_FD": str(reading)}) as made:
+        os.close(reading)
+        site = int(made.told["site"].rpartition(":")[2])
+        ports = {"site": site, "http-fast": made.proxy("http-fast")["port"]}
+
+        def order(text: str, *expected: str) -> None:
+            os.write(writing, f"{text}\n".encode())
+            eventually(lambda: {name for name in ports if _listens(ports[name])} == set(expected), text)
+
+        order("what is this", "site", "http-fast")
+        order("cut")
+        order("mend", "site", "http-fast")
+        order("drop http-fast", "site")
+        order("raise http-fast", "site", "http-fast")
+        assert made.ask("/ip")[2] == "127.0.0.1"
+        os.close(writing)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("given", ["x", "999"])

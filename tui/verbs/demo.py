@@ -79,14 +79,14 @@ def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, ke
     from taskdeck.engine.demo import plan, runner
 
     named = line.paths.get("--db")
-    seed = _any_seed() if seed is None else seed
+    seed = any_seed() if seed is None else seed
     database, folder = _places(named)
     options = runner.Options(folder, database, PROGRAM, seed, chaos, folder_made=named is None)
     live = LiveLine(wanted=not headless and not line.json)
     tell = live.say if not line.json else _nothing
     tell(f"seed {seed}{', with chaos' if chaos else ''}, in {folder}")
     tell(_settings(plan.settings(chaos=chaos)))
-    well, interrupted = False, _watch_signals()
+    well, interrupted = False, watch_signals()
     try:
         report = runner.Runner(options, tell, live.show, interrupted).run()
         live.clear()
@@ -114,13 +114,13 @@ def _places(named: Path | None) -> tuple[Path, Path]:
     return folder / "taskdeck.db", folder
 
 
-def _any_seed() -> int:
+def any_seed() -> int:
     import secrets
 
     return secrets.randbelow(10_000)
 
 
-def _watch_signals() -> Callable[[], bool]:
+def watch_signals() -> Callable[[], bool]:
     """Ctrl+C, SIGTERM and a hang-up end the demo with all that it started; returns what tells whether one came."""
     came: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
