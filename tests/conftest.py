@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from tests.faults import known
+
+# The suite starts hundreds of processes: each would compile all of taskdeck anew where compiled code is not kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A machine under load must not fail a property for its speed; CI must draw the same examples every time.
 settings.register_profile("here", deadline=None)

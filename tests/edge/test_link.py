@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -409,15 +410,16 @@ def test_a_directory_others_may_enter_is_refused(tmp_path: Path) -> None:
 
 def test_the_path_is_short_the_same_by_any_name_and_made_by_nobody(tmp_path: Path) -> None:
     db = tmp_path / ("long" * 50) / "taskdeck.db"
-    runtime = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    path = socket_path(db, runtime)
-    assert path.parent == tmp_path / "taskdeck"
-    assert len(os.fsencode(path)) < 108
-    assert not path.parent.exists()
-    link = tmp_path / "link.db"
-    link.symlink_to(db)
-    assert socket_path(link, runtime) == path
-    assert socket_path(tmp_path / "other.db", runtime) != path
+    with TemporaryDirectory(dir="/tmp") as directory:  # as short as a runtime directory is
+        runtime = {"XDG_RUNTIME_DIR": directory}
+        path = socket_path(db, runtime)
+        assert path.parent == Path(directory) / "taskdeck"
+        assert len(os.fsencode(path)) < 108
+        assert not path.parent.exists()
+        link = tmp_path / "link.db"
+        link.symlink_to(db)
+        assert socket_path(link, runtime) == path
+        assert socket_path(tmp_path / "other.db", runtime) != path
 
 
 @pytest.mark.parametrize("value", [None, "", "relative/dir", "/no/such/dir", "/tmp/" + "x" * 90])

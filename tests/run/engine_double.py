@@ -1,7 +1,11 @@
-"""A small engine for tests of the worker: a real socket, a real worker process, answers from memory."""
+"""A small engine for tests of the worker: a real socket, a real worker process, answers from memory.
+
+A worker's start takes longer than most tests of it: one that a test left idle serves the next test too.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -29,17 +33,13 @@ class EngineDouble:
     """Answers saves and operations from memory and remembers everything that it was told."""
 
     def __init__(self, folder: Path, handlers: list[str], environ: dict[str, str], **settings: Any) -> None:
-        self.folder = folder
+        self.home = folder
+        """Where the worker was started and keeps its journal."""
         self.told: list[m.Message] = []
-        self.checkpoints: dict[int, dict[str, Any]] = {}
-        self.operations: dict[tuple[str, str], dict[str, Any]] = {}
-        self.age = 60.0
-        """Age of an operation in doubt, seconds."""
-        self.stale: set[int] = set()
-        self._held: list[m.Save] | None = None
         self.gone = False
         self._news = threading.Condition()
         self._fences = 0
+        self._begin_test(folder)
         self._welcome = {
             "heartbeat": 0.05,
             "cancel_grace": 0.3,
@@ -49,6 +49,31 @@ class EngineDouble:
             "environment": ["PATH", "HOME", "LANG"],
         } | settings
         self.worker = self._start(handlers, environ)
+
+    def _begin_test(self, folder: Path) -> None:
+        self.folder = folder
+        """Where attempts of this test log."""
+        self.checkpoints: dict[int, dict[str, Any]] = {}
+        self.operations: dict[tuple[str, str], dict[str, Any]] = {}
+        self.age = 60.0
+        """Age of an operation in doubt, seconds."""
+        self.stale: set[int] = set()
+        self._held: list[m.Save] | None = None
+        self._unsettled: set[int] = set()
+        self._used_up = False
+
+    def serve_another(self, folder: Path) -> bool:
+        """Forget the last test and serve the next one; false when its worker is not as good as a new one."""
+        if self._unsettled or self._used_up or self.worker.poll() is not None:
+            return False
+        try:  # all that was said before this answer belongs to the last test
+            self.say(m.Validate(0, "", ""))
+            self.wait(m.Validated, lambda one: one.req == 0)
+        except (LinkLost, AssertionError):
+            return False
+        self.told = [one for one in self.told if isinstance(one, (m.Hello, m.Manifest))]
+        self._begin_test(folder)
+        return True
 
     def _start(self, handlers: list[str], environ: dict[str, str]) -> subprocess.Popen[bytes]:
         path = self.folder / "engine.sock"
@@ -69,7 +94,7 @@ class EngineDouble:
 
     @property
     def journal(self) -> Path:
-        return self.folder / "starts"
+        return self.home / "starts"
 
     def run(self, type: str, payload: Any = None, **fields: Any) -> int:
         """Start an attempt; returns its fence."""
@@ -89,6 +114,7 @@ class EngineDouble:
             "log_path": str(self.folder / f"{fence}.log"),
             "exit_codes": {},
         }
+        self._unsettled.add(fence)
         self.say(m.Run(fence=fence, **(values | fields)))
         return fence
 
@@ -101,6 +127,7 @@ class EngineDouble:
         self.say(m.Ask(42, fence, what, grace))
 
     def say(self, *said: m.Message) -> None:
+        self._used_up |= any(isinstance(one, m.Farewell) for one in said)
         self.link.send(m.encode(list(said)))
 
     def hold_saves(self) -> None:
@@ -181,6 +208,8 @@ class EngineDouble:
                 kept, data = self.checkpoints.get(message.task_id, {}), json.loads(message.data)
                 self.checkpoints[message.task_id] = merge(kept, data) if message.merge else data
                 self.say(m.Answer(message.req, {}))
+            case m.Outcome() if message.kind not in ("stopped", "resumed"):
+                self._unsettled.discard(message.fence)
             case m.OperationBegin():
                 self.say(m.Answer(message.req, self._begin(message)))
             case m.OperationEnd():
@@ -201,16 +230,49 @@ class EngineDouble:
         return {"state": "in_doubt", "age": self.age}
 
 
+_idle: list[tuple[tuple[str, ...], EngineDouble]] = []
+"""At most one, with the handlers of its worker."""
+
+
 @contextmanager
 def engine(
-    folder: Path, *handlers: str, environ: dict[str, str] | None = None, **settings: Any
+    folder: Path,
+    *handlers: str,
+    environ: dict[str, str] | None = None,
+    fresh: bool = False,
+    **settings: Any,
 ) -> Iterator[EngineDouble]:
-    """A worker with the sample handlers (or `handlers`), ended at the end."""
-    double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, **settings)
+    """A worker with the sample handlers (or `handlers`); a new one if it shall be `fresh` or differs in something else."""
+    if fresh or environ or settings:
+        double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, **settings)
+        try:
+            yield double
+        finally:
+            double.close()
+        return
+    handlers = handlers or (str(SAMPLES),)
+    double = _idle_one(folder, handlers) or EngineDouble(folder, list(handlers), {})
     try:
         yield double
-    finally:
+    except BaseException:
         double.close()
+        raise
+    _idle.append((handlers, double))
+
+
+def _idle_one(folder: Path, handlers: tuple[str, ...]) -> EngineDouble | None:
+    while _idle:
+        its_handlers, double = _idle.pop()
+        if its_handlers == handlers and double.serve_another(folder):
+            return double
+        double.close()
+    return None
+
+
+@atexit.register
+def _close_idle() -> None:
+    while _idle:
+        _idle.pop()[1].close()
 
 
 def eventually(fits: Callable[[], Any], what: str = "it") -> Any:

@@ -239,5 +239,5 @@ async def test_a_name_that_is_none_fails_the_request_and_not_its_report(tmp_path
 
 
 def test_the_library_is_imported_only_where_it_is_used(tmp_path: Path) -> None:
-    with engine(tmp_path, HANDLERS) as double:
+    with engine(tmp_path, HANDLERS, fresh=True) as double:
         assert double.result(double.run("imported")) is False

@@ -172,7 +172,7 @@ def test_the_heart_beats_while_a_handler_holds_the_interpreter(tmp_path: Path) -
 
 
 def test_the_start_of_an_attempt_survives_the_worker(tmp_path: Path) -> None:
-    with engine(tmp_path) as double:
+    with engine(tmp_path, fresh=True) as double:
         fence = double.run("wait")
         double.wait(m.Note)
         double.worker.kill()
