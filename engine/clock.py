@@ -83,11 +83,12 @@ def system_clock(environ: Mapping[str, str] = os.environ) -> Clock:
 
 
 class ManualClock:
-    """A clock for tests: all three hands move together by `advance`, the wall alone by `step`."""
+    """A clock for tests. All hands move together by `advance`, the wall alone by `step`; `suspend` lets the host sleep."""
 
     def __init__(self, start: datetime = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)) -> None:
         self._utc = start
         self._elapsed = 1000.0
+        self._suspended = 0.0
         self._lock = threading.Lock()
 
     def utc(self) -> datetime:
@@ -97,7 +98,7 @@ class ManualClock:
         return self._elapsed
 
     def boot(self) -> float:
-        return self._elapsed
+        return self._elapsed + self._suspended
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -113,6 +114,12 @@ class ManualClock:
         with self._lock:
             self._utc += timedelta(seconds=seconds)
             self._elapsed += seconds
+
+    def suspend(self, seconds: float) -> None:
+        """Let the host sleep for `seconds`: the monotonic hand stands still, as Linux has it."""
+        with self._lock:
+            self._utc += timedelta(seconds=seconds)
+            self._suspended += seconds
 
     def step(self, seconds: float) -> None:
         """Step the wall clock alone, as NTP or a person would."""

@@ -28,13 +28,15 @@ from ..edge.log_owner import claim
 from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.storage import Trouble
-from ..rules.timing import parse_utc, utc_text
+from ..rules.timing import add_seconds, parse_utc, utc_text
 from ..store import processes, tasks
+from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction, refuse_what_is_no_database
 from ..store.writer import Writer
 from .announce import Announcer
+from .clock_watch import ClockWatch
 from .crash import crash_at
 from .disk_fitness import refuse_unfit_disk
 from .dispatch import Dispatched, Limits, dispatch, stuck_on
@@ -123,6 +125,7 @@ class Engine:
         self._leasing = Leasing(random.SystemRandom())
         self._idle = False
         self._tell_again_at = 0.0
+        self._stepped = 0.0
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -181,6 +184,8 @@ class Engine:
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
         self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
+        await self.writer.write(restart_waits)
+        self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
         for story in self._recovered:
             log.warning("recovered: %s", story)
         outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
@@ -323,6 +328,7 @@ class Engine:
                 self.clock,
                 self._on_loop_error,
             ),
+            Loop("clock", self._clocks.tick, self._clocks.rest, self.clock, self._on_loop_error),
             Loop("beat", self._announcer.beat, lambda: self._pause(5.0), self.clock, self._on_loop_error),
         ]
         for loop in self._loops:
@@ -416,10 +422,19 @@ class Engine:
             self._tell_again_at = self.clock.monotonic() + TOLD_EVERY
             log.warning("waiting: %s", why)
 
+    def _on_clock_step(self, seconds: float) -> None:
+        """The wall clock was set: what is measured from the start of the run still is, and what is due is looked for."""
+        if seconds > 0:
+            self._stepped += seconds
+        else:  # what ends before the start of the run, as the clock has it now, ends in it all the same
+            since = add_seconds(self.options.since, seconds)
+            self.options = msgspec.structs.replace(self.options, since=since)
+        self.wake()
+
     def _waited_too_long(self) -> bool:
         if self.options.max_wait is None:
             return False
-        running_for = (self.clock.utc() - parse_utc(self.options.since)).total_seconds()
+        running_for = (self.clock.utc() - parse_utc(self.options.since)).total_seconds() - self._stepped
         return running_for >= self.options.max_wait
 
     # ---- clients -------------------------------------------------------------------------------------------------

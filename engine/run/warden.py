@@ -155,8 +155,9 @@ class Warden:
     async def tick(self) -> None:
         """Judge the silent. A gap in the engine's own ticks gives everyone a fresh lease instead of a verdict."""
         now, every = self._clock.monotonic(), min(5.0, self.config.engine.heartbeat / 3)
-        away = self._last_tick is not None and gap(now - self._last_tick, every)
-        self._last_tick = now
+        boot = self._clock.boot()  # a suspended host is away too, and only this clock counts that
+        away = self._last_tick is not None and gap(boot - self._last_tick, every)
+        self._last_tick = boot
         if self._writer.failing:
             self._trouble = True  # beats that can't be written are no silence
         elif self._trouble:

@@ -6,7 +6,25 @@ writes of other threads in a trial.
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from peewee import AutoField, CompositeKey, FloatField, IntegerField, Model, TextField
+
+from ..rules.timing import parse_utc, utc_text
+
+
+class UtcField(TextField):
+    """A time: UTC text of one width, and nothing else. A CHECK of the database says the same, whoever writes."""
+
+    def db_value(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return utc_text(value)
+        if isinstance(value, str):
+            parse_utc(value)
+        elif value is not None:
+            raise ValueError(f"a time is stored as UTC text, not as {type(value).__name__}")
+        return value
 
 
 class Engine(Model):
@@ -20,8 +38,8 @@ class Engine(Model):
     host = TextField()
     code_version = TextField()
     supervisor_pid = IntegerField(null=True)
-    started_at = TextField()
-    ended_at = TextField(null=True)
+    started_at = UtcField()
+    ended_at = UtcField(null=True)
     end_reason = TextField(null=True)
 
 
@@ -38,9 +56,9 @@ class Worker(Model):
     code_version = TextField()
     state = TextField()
     rss = IntegerField(null=True)
-    started_at = TextField()
-    last_heartbeat = TextField(null=True)
-    ended_at = TextField(null=True)
+    started_at = UtcField()
+    last_heartbeat = UtcField(null=True)
+    ended_at = UtcField(null=True)
     end_reason = TextField(null=True)
 
 
@@ -49,7 +67,7 @@ class TaskType(Model):
 
     name = TextField(primary_key=True)
     settings = TextField()
-    published_at = TextField()
+    published_at = UtcField()
 
     class Meta:
         table_name = "task_type"
@@ -64,8 +82,8 @@ class Task(Model):
     reason = TextField()
     priority = IntegerField()
     effective_priority = IntegerField()
-    scheduled_at = TextField()
-    next_run_at = TextField()
+    scheduled_at = UtcField()
+    next_run_at = UtcField()
     payload = TextField()
     idempotency_key = TextField(null=True)
     schedule = TextField(null=True)
@@ -83,7 +101,7 @@ class Task(Model):
     attempt = IntegerField()
     fence = IntegerField()
     worker_id = IntegerField(null=True)
-    lease_until = TextField(null=True)
+    lease_until = UtcField(null=True)
     lease_until_boot = FloatField(null=True)
     boot_id = TextField(null=True)
     wanted = TextField(null=True)
@@ -92,10 +110,10 @@ class Task(Model):
     progress_note = TextField(null=True)
     result = TextField(null=True)
     error = TextField(null=True)
-    created_at = TextField()
-    started_at = TextField(null=True)
-    finished_at = TextField(null=True)
-    updated_at = TextField()
+    created_at = UtcField()
+    started_at = UtcField(null=True)
+    finished_at = UtcField(null=True)
+    updated_at = UtcField()
     needs = TextField(null=True)
     route = TextField(null=True)
     allow_direct = IntegerField(null=True)
@@ -113,9 +131,9 @@ class Attempt(Model):
     worker_id = IntegerField()
     fence = IntegerField()
     resumed_from = IntegerField()
-    dispatched_at = TextField()
-    started_at = TextField(null=True)
-    ended_at = TextField(null=True)
+    dispatched_at = UtcField()
+    started_at = UtcField(null=True)
+    ended_at = UtcField(null=True)
     command_pid = IntegerField(null=True)
     outcome = TextField(null=True)
     reason = TextField(null=True)
@@ -136,7 +154,7 @@ class Checkpoint(Model):
     version = IntegerField()
     stage = TextField()
     data = TextField()
-    created_at = TextField()
+    created_at = UtcField()
     again_from = IntegerField(null=True)
 
 
@@ -151,9 +169,9 @@ class Operation(Model):
     fence = IntegerField()
     state = TextField()
     result = TextField(null=True)
-    begun_at = TextField()
-    ended_at = TextField(null=True)
-    doubt_at = TextField(null=True)
+    begun_at = UtcField()
+    ended_at = UtcField(null=True)
+    doubt_at = UtcField(null=True)
     doubt_boot = FloatField(null=True)
     doubt_boot_id = TextField(null=True)
 
@@ -173,8 +191,8 @@ class RollbackStep(Model):
     tried = IntegerField()
     tries = IntegerField()
     error = TextField(null=True)
-    created_at = TextField()
-    ended_at = TextField(null=True)
+    created_at = UtcField()
+    ended_at = UtcField(null=True)
 
     class Meta:
         table_name = "rollback_step"
@@ -188,9 +206,9 @@ class Request(Model):
     task_id = IntegerField(null=True)
     args = TextField()
     actor = TextField()
-    created_at = TextField()
-    not_before = TextField()
-    done_at = TextField(null=True)
+    created_at = UtcField()
+    not_before = UtcField()
+    done_at = UtcField(null=True)
     outcome = TextField(null=True)
 
 
@@ -199,7 +217,7 @@ class Hold(Model):
 
     scope = TextField(primary_key=True)
     actor = TextField()
-    created_at = TextField()
+    created_at = UtcField()
 
 
 class HoldTask(Model):
@@ -237,8 +255,8 @@ class Resource(Model):
     min_reuse = FloatField()
     origin = TextField()
     config_rev = IntegerField()
-    removed_at = TextField(null=True)
-    updated_at = TextField()
+    removed_at = UtcField(null=True)
+    updated_at = UtcField()
 
 
 class _Slot(Model):
@@ -250,18 +268,18 @@ class _Slot(Model):
     task_id = IntegerField(null=True)
     lease_owner = TextField(null=True)
     fence = IntegerField()
-    lease_until = TextField(null=True)
+    lease_until = UtcField(null=True)
     lease_until_boot = FloatField(null=True)
     boot_id = TextField(null=True)
-    cooldown_until = TextField(null=True)
+    cooldown_until = UtcField(null=True)
     cooldown_until_boot = FloatField(null=True)
     cooldown_reason = TextField(null=True)
     drain = IntegerField()
     pending = TextField(null=True)
     uses = IntegerField()
-    last_used_at = TextField(null=True)
+    last_used_at = UtcField(null=True)
     last_error = TextField(null=True)
-    updated_at = TextField()
+    updated_at = UtcField()
 
 
 class ResourceSlot(_Slot):
@@ -290,8 +308,8 @@ class Route(Model):
     expected_ip = TextField(null=True)
     expected_regions = TextField()
     config_rev = IntegerField()
-    removed_at = TextField(null=True)
-    updated_at = TextField()
+    removed_at = UtcField(null=True)
+    updated_at = UtcField()
 
 
 class RouteSlot(_Slot):
@@ -324,15 +342,15 @@ class RouteHealth(Model):
     exit_ip = TextField(null=True)
     exit_region = TextField(null=True)
     checks = IntegerField()
-    exit_seen_at = TextField(null=True)
-    last_check_at = TextField(null=True)
-    last_ok_at = TextField(null=True)
-    next_check_at = TextField(null=True)
+    exit_seen_at = UtcField(null=True)
+    last_check_at = UtcField(null=True)
+    last_ok_at = UtcField(null=True)
+    next_check_at = UtcField(null=True)
     next_check_boot = FloatField(null=True)
     boot_id = TextField(null=True)
     probe_token = TextField(null=True)
     probe_until_boot = FloatField(null=True)
-    updated_at = TextField()
+    updated_at = UtcField()
 
     class Meta:
         table_name = "route_health"
@@ -343,7 +361,7 @@ class RouteSample(Model):
 
     id = AutoField()
     route_id = TextField()
-    at = TextField()
+    at = UtcField()
     source = TextField()
     stage = IntegerField()
     error_type = TextField(null=True)
@@ -363,7 +381,7 @@ class RouteTarget(Model):
     fail = IntegerField()
     blocked = IntegerField()
     consecutive_blocked = IntegerField()
-    blocked_until = TextField(null=True)
+    blocked_until = UtcField(null=True)
     level = IntegerField()
 
     class Meta:
@@ -392,7 +410,7 @@ class Event(Model):
     actor = TextField()
     message = TextField()
     payload_json = TextField(null=True)
-    created_at = TextField()
+    created_at = UtcField()
     hash = TextField()
 
     class Meta:

@@ -168,7 +168,7 @@ def _finished(tx: Transaction, task: Mapping[str, Any], to: TaskState, reason: s
     started = task.get("started_at")
     summary: dict[str, Any] = {"state": to.value, "attempts": task["attempt"], "retries": task["retry_count"]}
     if started:
-        summary["seconds"] = round(seconds_between(started, tx.now), 3)
+        summary["seconds"] = round(max(0.0, seconds_between(started, tx.now)), 3)
     tx.event("TASK_FINISHED", actor=actor, task_id=task["id"], reason=reason, payload=summary, ours=True)
 
 

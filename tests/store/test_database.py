@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import sqlite3
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import peewee
@@ -148,6 +150,40 @@ def test_a_time_that_is_not_utc_text_of_one_width_is_refused_on_write(scratch: S
     task_id = scratch.add()
     with pytest.raises(peewee.IntegrityError, match="CHECK"):
         scratch.database.execute_sql("UPDATE task SET next_run_at = ? WHERE id = ?", (bad, task_id))
+
+
+TIME = re.compile(r"(.+_)?at|.+_until|not_before|last_heartbeat")
+"""The names that columns of times have."""
+
+
+def test_every_column_that_holds_a_time_takes_utc_text_of_one_width_only(scratch: Scratch) -> None:
+    schema = dict(scratch.query("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    models = {model._meta.table_name: model for model in tables.TABLES}  # type: ignore[attr-defined]
+    seen = 0
+    for table in models:
+        for _, column, kind, *_ in scratch.query(f"PRAGMA table_info({table})"):
+            if kind != "TEXT" or not TIME.fullmatch(column):
+                continue
+            seen += 1
+            rule = re.search(
+                rf"\b{column} TEXT.*?CHECK \({column} IS NULL OR {column} GLOB '([^']+)'\)", schema[table]
+            )
+            assert rule, f"{table}.{column} takes any text"
+            assert rule[1].count("[0-9]") == 20
+            field = models[table]._meta.columns[column]  # type: ignore[attr-defined]
+            assert isinstance(field, tables.UtcField), f"{table}.{column}"
+    assert seen > 40
+
+
+@fault("TF093")
+def test_a_time_field_takes_stored_texts_and_aware_moments_and_nothing_else() -> None:
+    field = tables.UtcField()
+    assert field.db_value(NOW) == NOW
+    assert field.db_value(None) is None
+    assert field.db_value(datetime(2026, 11, 29, 13, tzinfo=timezone(timedelta(hours=1)))) == NOW
+    for bad in ("2026-11-29 12:00:00", "", datetime(2026, 11, 29), 1.5):
+        with pytest.raises(ValueError, match="time"):
+            field.db_value(bad)
 
 
 def test_no_secret_reaches_an_event(tmp_path: Path) -> None:
