@@ -240,8 +240,8 @@ class Leftover(Model):
     name = TextField()
     task_id = IntegerField(null=True)
     worker_id = IntegerField(null=True)
-    found_at = TextField()
-    gone_at = TextField(null=True)
+    found_at = UtcField()
+    gone_at = UtcField(null=True)
 
 
 class Resource(Model):
