@@ -11,12 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from . import __version__
 from .clock import Clock, system_clock
 from .config import Config
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
 from .errors import InvalidPayload, NoEngine, StoreError, TaskdeckError, Unavailable, UsageError, rebuild
+from .rules.chain import Head
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
@@ -74,6 +77,31 @@ def take(lock: DatabaseLock) -> bool:
         raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
 
+def back_up(
+    config: Config,
+    actor: str,
+    target: Path | None = None,
+    keep: int | None = None,
+    clock: Clock | None = None,
+) -> dict[str, Any]:
+    """Write a checked copy of the database, also while an engine works on it, and put it on record.
+
+    Returns its `path`, `bytes`, `schema`, `tasks`, `events`, what was `removed` for it, and `noted`: empty, or why it could
+    not be put on record. Raises what `run.backing_up.back_up` raises.
+    """
+    from .run.backing_up import back_up as write
+
+    clock = clock or SystemClock()
+    report = to_builtins(write(config, target, keep, clock))
+    try:
+        call(config, "backup_done", actor, clock=clock, **report)
+    except (
+        TaskdeckError
+    ) as error:  # the copy is good all the same: a database that can't be written is copied most
+        return {**report, "noted": str(error)}
+    return {**report, "noted": ""}
+
+
 # ---- through the engine -----------------------------------------------------------------------------------------------
 
 
@@ -128,6 +156,12 @@ async def _in_engine_route_check(engine: Engine, args: dict[str, Any], actor: st
     return {"checked": list(args.get("ids", ()))}
 
 
+async def _in_engine_backup_done(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    result = await engine.writer.write(_backup_done, args, actor)
+    await engine.housekeeping.anchor()
+    return result
+
+
 def _in_engine(verb: str) -> Any:
     async def carry_out(engine: Engine, args: dict[str, Any], actor: str) -> Any:
         result = await engine.writer.write(_UNITS[verb], args, actor)
@@ -155,7 +189,13 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
         prepared = submission.prepare(args.get("specs"), redactor)
         _validate_alone(config, prepared)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
-    return write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
+    result = write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
+    if verb in _ANCHORED:
+        from .store import anchors, events
+
+        event_id, count, digest, now = write_once(config.db, clock, redactor, events.head)
+        anchors.note(config.db, Head(event_id, count, digest), now)
+    return result
 
 
 def _no_database(path: Path) -> TaskdeckError:
@@ -302,7 +342,18 @@ def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str
     return add_route(tx, args, actor)
 
 
+def _backup_done(tx: Transaction, args: Mapping[str, Any], actor: str) -> bool:
+    from .run.housekeeping import note_backup
+
+    note_backup(tx, args, actor)
+    return True
+
+
+_ANCHORED = frozenset({"backup_done"})
+"""After these the head of the audit is noted outside the database."""
+
 _UNITS: Mapping[str, Any] = {
+    "backup_done": _backup_done,
     **{verb: _act(verb) for verb in ("pause", "resume", "cancel", "kill", "retry", "discard")},
     "stop_tasks": _act("stop"),
     "undo": _take_back,
@@ -326,5 +377,6 @@ ENGINE_VERBS: Mapping[str, Any] = {
     "ping": _in_engine_ping,
     "route_check": _in_engine_route_check,
     **{verb: _in_engine(verb) for verb in _UNITS},
+    "backup_done": _in_engine_backup_done,
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""

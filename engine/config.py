@@ -27,6 +27,7 @@ from .rules.origins import Origin
 from .rules.route_settings import RouteSettings
 from .rules.settings import (
     TABLES,
+    BackupSettings,
     EngineSettings,
     LoggingSettings,
     RetrySettings,
@@ -52,6 +53,7 @@ class Config(Struct, frozen=True):
     storage: StorageSettings = StorageSettings()
     shell: ShellSettings = ShellSettings()
     secrets: SecretSettings = SecretSettings()
+    backup: BackupSettings = BackupSettings()
     types: dict[str, TypeSettings] = field(default_factory=dict)
     routing: RouteSettings = RouteSettings()
     resources: tuple[ResourceDeclaration, ...] = ()
@@ -75,6 +77,11 @@ class Config(Struct, frozen=True):
     def log_file(self) -> Path:
         """The file of the application's log, absolute."""
         return self.logging.file or self.log_directory / "engine.log"
+
+    @property
+    def backup_directory(self) -> Path:
+        """The directory of the backups, absolute."""
+        return self.backup.dir or self.db.parent / "backups"
 
     def for_type(self, name: str) -> TypeSettings:
         """The settings of a task type, with `[retry]` filled in where the type says nothing."""
@@ -365,9 +372,12 @@ def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: 
     if key == ("taskdeck", "db"):
         return _database(_absolute(value, environ, base))
     if key == ("taskdeck", "logs"):
-        return _directory(_absolute(value, environ, base))
+        remedy = "name a directory; each attempt has a file of its own in it"
+        return _directory(_absolute(value, environ, base), remedy)
     if key == ("logging", "file"):
         return _log_file(_absolute(value, environ, base))
+    if key == ("backup", "dir"):
+        return _directory(_absolute(value, environ, base), "name a directory; each backup is a file in it")
     if key == ("taskdeck", "handlers"):
         return tuple(_handler(item, environ, base) for item in value)
     return value
@@ -406,11 +416,9 @@ def _database(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _directory(path: Path) -> Path:
+def _directory(path: Path, remedy: str) -> Path:
     if path.exists() and not path.is_dir():
-        raise Wrong(
-            f"{path} is not a directory", "name a directory; each attempt has a file of its own in it"
-        )
+        raise Wrong(f"{path} is not a directory", remedy)
     return path
 
 

@@ -38,6 +38,7 @@ VERBS = {
     "worker": "worker:workers",
     "events": "events:events",
     "audit": "events:audit",
+    "backup": "keeping:backup",
     "config": "settings:config",
     "op": "op:op",
     "operation": "operation:operation",
@@ -52,8 +53,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   run, stop       Run the engine; drain and end it (stop ID: that task alone)
   status          Who runs, what waits, what is held, and what to do next
   list            The newest tasks: list state:failed type:fetch older:2h
-  show            All about one task: payload, checkpoint, result, attempts
-  why             Why a task does not run now, and what to do about it
+  show, why       All about one task; why it does not run now, and what to do
   log             The output of an attempt, also while it runs
   events          What happened, oldest first; events -f goes on
   wait            Wait until tasks have ended; the exit code says how
@@ -63,6 +63,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   resource, route Look at resources and routes; take them out and back
   worker          The processes that run attempts
   audit           Is the record of all events as it was written?
+  backup          Write a checked copy of the database, also at full work
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
   demo, chaos     See all of it at work in a small world; see it broken on purpose
@@ -85,6 +86,7 @@ OTHER_WORDS = {
     **dict.fromkeys(("resources",), "resource list"),
     **dict.fromkeys(("routes", "proxies"), "route list"),
     **dict.fromkeys(("watch", "follow", "history"), "events --follow"),
+    **dict.fromkeys(("dump", "save", "snapshot", "copy"), "backup"),
     **dict.fromkeys(("hold", "freeze"), "pause --all"),
     **dict.fromkeys(("version",), "--version"),
     **dict.fromkeys(("settings",), "config show"),

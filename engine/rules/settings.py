@@ -108,6 +108,14 @@ class SecretSettings(Struct, frozen=True):
     names: Annotated[tuple[str, ...], Texts()] = ()
 
 
+class BackupSettings(Struct, frozen=True):
+    """`[backup]`: copies that the engine makes by itself every so often (0: none), and how many of them are kept."""
+
+    every: Annotated[float, Duration()] = 86400.0
+    keep: Annotated[int, Whole(1, 10000)] = 7
+    dir: Annotated[Path | None, PathText()] = None
+
+
 class TypeSettings(Struct, frozen=True):
     """`[types.NAME]`: what differs for one task type; None = as everywhere."""
 
@@ -132,6 +140,7 @@ TABLES: dict[str, type[Struct]] = {
     "storage": StorageSettings,
     "shell": ShellSettings,
     "secrets": SecretSettings,
+    "backup": BackupSettings,
     "routing": RouteSettings,
     "routing.score": ScoreSettings,
     "routing.cooldown": CooldownSettings,

@@ -40,7 +40,7 @@ from .clock_watch import ClockWatch
 from .crash import crash_at
 from .disk_fitness import refuse_unfit_disk
 from .dispatch import Dispatched, Limits, dispatch, stuck_on
-from .housekeeping import anchor
+from .housekeeping import Housekeeping
 from .inventory import take_inventory
 from .leasing import Leasing
 from .loops import Loop
@@ -208,6 +208,7 @@ class Engine:
             on_change=self.wake,
         )
         self.prober = Prober(self.config, self.clock, self.writer, self.wake)
+        self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
         server = await serve(self._socket, self._serve)
         try:
             await self.warden.start()
@@ -266,12 +267,13 @@ class Engine:
             log.info("stopped")
 
     async def _close(self, server: Server) -> None:
+        self.housekeeping.stop()
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
             await self.writer.write(self._record_end, "stopped")
-            await anchor(self.writer, self.config.db)
+            await self.housekeeping.anchor()
         await server.close()
 
     def _install_signals(self) -> None:
@@ -284,7 +286,15 @@ class Engine:
     def adopt(self, config: Config) -> None:
         """Work on with other settings, from the next decision on."""
         self.config = config
-        for part in (self.policies, self._recorder, self.reception, self.warden, self.prober, self.storage):
+        for part in (
+            self.policies,
+            self._recorder,
+            self.reception,
+            self.warden,
+            self.prober,
+            self.housekeeping,
+            self.storage,
+        ):
             part.config = config
         self.wake()
 
@@ -319,7 +329,20 @@ class Engine:
             ),
             Loop("prober", self.prober.tick, self.prober.rest, self.clock, self._on_loop_error),
             Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
-            Loop("anchor", self._anchor, lambda: self._pause(300.0), self.clock, self._on_loop_error),
+            Loop(
+                "anchor",
+                self.housekeeping.anchor,
+                lambda: self._pause(300.0),
+                self.clock,
+                self._on_loop_error,
+            ),
+            Loop(
+                "backup",
+                self.housekeeping.back_up_if_due,
+                lambda: self._pause(60.0),
+                self.clock,
+                self._on_loop_error,
+            ),
             Loop("storage", self.storage.tick, self.storage.rest, self.clock, self._on_loop_error),
             Loop(
                 "logs",
@@ -340,9 +363,6 @@ class Engine:
     async def _age(self) -> None:
         if self.config.engine.age_after > 0:
             await self.writer.write(tasks.age, self.config.engine.age_after)
-
-    async def _anchor(self) -> None:
-        await anchor(self.writer, self.config.db)
 
     def _on_loop_error(self, name: str, error: Exception) -> None:
         log.error("%s: %s: %s", name, type(error).__name__, self.redactor.text(str(error)))

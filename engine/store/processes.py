@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from peewee import fn
+
 from .tables import Engine, TaskType, Worker
 from .transaction import Transaction
 
@@ -19,6 +21,11 @@ def end_engine(tx: Transaction, engine_id: int, reason: str) -> None:
     Engine.update(ended_at=tx.now, end_reason=reason).where(
         Engine.id == engine_id, Engine.ended_at.is_null()
     ).execute(tx.db)
+
+
+def first_start(tx: Transaction) -> str | None:
+    """When the first engine started on this database (UTC text)."""
+    return Engine.select(fn.MIN(Engine.started_at)).scalar(tx.db)
 
 
 def open_engines(tx: Transaction) -> list[dict[str, Any]]:

@@ -1,0 +1,47 @@
+"""`backup`, `restore`, `prune`: what a person sees of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from taskdeck.engine.store import anchors
+from tests.seeded import Seed
+from tests.tui.calls import Calls
+
+
+def test_a_backup_is_written_told_and_put_on_record(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    ended = taskdeck("backup")
+    made = Path(ended.out.strip())
+    assert made.parent == taskdeck.folder / "backups"
+    assert "1 task, 1 event: checked and whole" in ended.err
+    with closing(sqlite3.connect(made)) as copy:
+        assert copy.execute("SELECT count(*) FROM task").fetchone() == (1,)
+    (event,) = taskdeck("events", "type:BACKUP_WRITTEN", "--json").lines
+    assert (event["reason"], json.loads(event["payload_json"])["path"]) == ("backup", str(made))
+    assert event["actor"].startswith("cli:")
+    assert anchors.read(taskdeck.db)[-1].event_id == 2
+    assert "is whole" in taskdeck("audit", "verify").out
+
+
+def test_a_backup_in_json_is_one_object(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    (made,) = taskdeck("backup", "--json", "--keep", "1").lines
+    assert (made["tasks"], made["events"], made["removed"], made["noted"]) == (1, 1, [], "")
+    (again,) = taskdeck("backup", "--json", "--keep", "1").lines
+    assert again["removed"] == [made["path"]]
+
+
+def test_a_backup_never_writes_over_a_file(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    taskdeck("backup", "copy.db")
+    before = (taskdeck.folder / "copy.db").read_bytes()
+    assert "exists already" in taskdeck("backup", "copy.db", code=4).err
+    assert "no database" in taskdeck("backup", "--db", "none.db", code=3).err
+    assert (taskdeck.folder / "copy.db").read_bytes() == before
