@@ -91,7 +91,7 @@ def back_up(
     """
     from .run.backing_up import back_up as write
 
-    clock = clock or SystemClock()
+    clock = clock or system_clock()
     report = to_builtins(write(config, target, keep, clock))
     try:
         call(config, "backup_done", actor, clock=clock, **report)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..clock import Clock, SystemClock
+from ..clock import Clock, system_clock
 from ..config import Config, load
 from ..errors import Refused, StoreError, TaskdeckError, Unavailable, UsageError
 from ..rules.timing import utc_text
@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     os.nice(10)
     try:
-        report = back_up(load(path=options.config, db=options.db), None, None, SystemClock())
+        report = back_up(load(path=options.config, db=options.db), None, None, system_clock())
     except TaskdeckError as error:
         print(json.dumps({"error": str(error)}))
         return error.exit_code

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from taskdeck.engine import views
+
 from .. import output
 from ..commandline import CommandLine
 
@@ -38,7 +40,7 @@ def backup(ctx: typer.Context, path: Target = None, keep: Keep = None) -> int:
     else:
         output.line(made["path"])
         output.note(
-            f"{_size(made['bytes'])}, {_counted(made['tasks'], 'task')},"
+            f"{views.size_text(made['bytes'])}, {_counted(made['tasks'], 'task')},"
             f" {_counted(made['events'], 'event')}: checked and whole"
         )
         for old in made["removed"]:
@@ -50,7 +52,3 @@ def backup(ctx: typer.Context, path: Target = None, keep: Keep = None) -> int:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.0f} kB"
