@@ -66,7 +66,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   backup          Write a checked copy of the database, also at full work
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
-  demo, chaos     See all of it at work in a small world; see it broken on purpose
+  demo, chaos     All of it at work in a small world; the same, broken
 
 Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""
 """The whole help: one sentence a verb, on one screen of 24 lines."""
