@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..clock import Clock
@@ -32,20 +32,30 @@ def mark(db_path: str | os.PathLike[str], task_id: int, attempt: int) -> str:
     return f"{database_hash(db_path)}:{task_id}:{attempt}"
 
 
-def find(prefix: str, session: int | None = None) -> list[Identity]:
+def mark_of(pid: int) -> str | None:
+    """The mark in the environment with which a process was started; None for none, or where it can't be read."""
+    for entry in _environ(pid).split(b"\0"):
+        if entry.startswith(f"{VARIABLE}=".encode()):
+            return entry.partition(b"=")[2].decode("utf-8", "replace")
+    return None
+
+
+def find(prefix: str, session: int | None = None, roots: Iterable[Identity] = ()) -> list[Identity]:
     """All living processes of one attempt (a whole mark), one task (`<hash>:<task>:`) or one database
     (`<hash>:`).
 
     Adds their descendants and the members of their sessions. `session` names the session of a child that
-    isn't reaped yet (its pid, which therefore can't mean anything else). Never this process. What we may
-    not read is not ours.
+    isn't reaped yet (its pid, which therefore can't mean anything else), `roots` who is known to belong there
+    otherwise. Never this process. What we may not read is not ours.
     """
     marked = [pid for pid in _pids() if _is_marked(pid, prefix)]
-    if not marked and session is None:
+    roots = list(roots)
+    if not marked and not roots and session is None:
         return []
     processes = _snapshot()
     # Asked again after the identities were read: a pid given to a stranger in between is dropped.
     sure = {pid for pid in marked if pid in processes and _is_marked(pid, prefix)}
+    sure |= {one.pid for one in roots if one.pid in processes and processes[one.pid].identity == one}
     family = _family(sure, session, processes)
     return [processes[pid].identity for pid in sorted(family) if not processes[pid].dead]
 
@@ -55,7 +65,14 @@ def members_of_session(sid: int) -> list[Identity]:
     return [one.identity for one in _snapshot().values() if one.session == sid and not one.dead]
 
 
-def end_tree(prefix: str, *, grace: float, clock: Clock, session: int | None = None) -> list[Identity]:
+def end_tree(
+    prefix: str,
+    *,
+    grace: float,
+    clock: Clock,
+    session: int | None = None,
+    roots: Callable[[], Iterable[Identity]] = tuple,
+) -> list[Identity]:
     """Block until nothing of it runs: TERM (and CONT, for stopped ones), `grace` seconds, then KILL. Without grace
     KILL at once.
 
@@ -63,7 +80,7 @@ def end_tree(prefix: str, *, grace: float, clock: Clock, session: int | None = N
     """
     end = clock.monotonic() + grace
     asked: set[Identity] = set()
-    while grace > 0 and (found := find(prefix, session)):
+    while grace > 0 and (found := find(prefix, session, roots())):
         ask(one for one in found if one not in asked)
         asked.update(found)
         left = end - clock.monotonic()
@@ -71,7 +88,7 @@ def end_tree(prefix: str, *, grace: float, clock: Clock, session: int | None = N
         # gone.
         if left <= 0 or identity.wait_gone(found, left, clock):
             break
-    return _kill_all(prefix, session, clock)
+    return _kill_all(prefix, session, roots, clock)
 
 
 def ask(processes: Iterable[Identity]) -> None:
@@ -81,12 +98,14 @@ def ask(processes: Iterable[Identity]) -> None:
         identity.kill(one, signal.SIGCONT)
 
 
-def _kill_all(prefix: str, session: int | None, clock: Clock) -> list[Identity]:
+def _kill_all(
+    prefix: str, session: int | None, roots: Callable[[], Iterable[Identity]], clock: Clock
+) -> list[Identity]:
     """KILL again and again until two scans in a row, and a chase between them, find nothing."""
     end = clock.monotonic() + PATIENCE
     empty = 0
     while True:
-        found = find(prefix, session)
+        found = find(prefix, session, roots())
         for one in found:
             identity.kill(one, signal.SIGKILL)
         empty = 0 if found else empty + 1
@@ -147,11 +166,14 @@ def _pids() -> Iterator[int]:
 
 
 def _is_marked(pid: int, prefix: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            environ = file.readall()
-    except OSError:  # gone meanwhile, or another user's
-        return False
     start = f"\0{VARIABLE}={prefix}".encode()
     # A prefix ends with its colon; a whole mark must be whole, or task 4 would answer for task 42.
-    return (start if prefix.endswith(":") else start + b"\0") in b"\0" + environ + b"\0"
+    return (start if prefix.endswith(":") else start + b"\0") in b"\0" + _environ(pid) + b"\0"
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return file.readall()
+    except OSError:  # gone meanwhile, or another user's
+        return b""

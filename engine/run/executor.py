@@ -51,6 +51,13 @@ class Executor:
     _calls: dict[int, Call] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.commands.families.others_run = self._has_handlers
+
+    def _has_handlers(self) -> bool:
+        """Any thread may ask."""
+        return any(isinstance(call, HandlerCall) for call in list(self._calls.values()))
+
     def running(self) -> list[int]:
         """The fences of live attempts; any thread may ask."""
         return list(self._calls)

@@ -13,7 +13,7 @@ from ..clock import Clock
 from ..edge import trees
 from ..edge.logs import AttemptLog
 from ..edge.spawn import Child, StatusLost
-from .strays import Commands, continue_tree, end_tree, stop_tree
+from .strays import Commands
 
 READ_SIZE = 256 * 1024
 
@@ -45,17 +45,17 @@ class Process:
     def terminate(self) -> None:
         """TERM to all of it, and CONT: a stopped process takes no TERM before."""
         self.suspended = False
-        trees.ask(trees.find(self._mark, self.pid))
+        trees.ask(self._commands.tree(self._mark, self.pid))
 
     def suspend(self) -> None:
         """SIGSTOP to all of it."""
         self.suspended = True
-        stop_tree(self._mark, self.pid)
+        self._commands.stop_tree(self._mark, self.pid)
 
     def resume(self) -> None:
         """SIGCONT to all of it."""
         self.suspended = False
-        continue_tree(self._mark, self.pid)
+        self._commands.continue_tree(self._mark, self.pid)
 
     def end(self, grace: float) -> asyncio.Future[None]:
         """End whatever is left: TERM, after `grace` seconds KILL; what withstands stands in `left`."""
@@ -80,9 +80,11 @@ class Process:
             self._commands.buried(self._mark)
 
     async def _end(self, grace: float) -> None:
-        if trees.find(self._mark, self.pid):
-            threads, clock = self._commands.threads, self._commands.clock
-            left = await self._loop.run_in_executor(threads, end_tree, self._mark, self.pid, grace, clock)
+        commands = self._commands
+        if commands.tree(self._mark, self.pid):
+            left = await self._loop.run_in_executor(
+                commands.threads, commands.end_tree, self._mark, self.pid, grace
+            )
             self.left = [one.pid for one in left]
 
     def _read(self) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock, Thread
 
 from ..clock import Clock
 from ..edge import identity, trees
 from ..edge.identity import Identity
 from ..edge.spawn import Child
+from .families import Families
 
 FAREWELL_GRACE = 1.0
 """Seconds between TERM and KILL when the engine is gone."""
@@ -32,6 +34,7 @@ class Commands:
 
     def __init__(self, clock: Clock, threads: int = 256) -> None:
         self.clock = clock
+        self.families = Families(clock)
         self.threads = ThreadPoolExecutor(threads, thread_name_prefix="command")
         """For waits on processes: as many as commands may end at once, made when needed."""
         self._alive: dict[str, int] = {}
@@ -44,7 +47,7 @@ class Commands:
         with self._lock:
             if self._closed:
                 raise Closed
-            child = start()
+            child = self.families.start(mark, start)
             self._alive[mark] = child.pid
             return child
 
@@ -52,35 +55,38 @@ class Commands:
         """Nothing of this command is left."""
         with self._lock:
             self._alive.pop(mark, None)
+        self.families.leave(mark)
 
     def end_all(self) -> None:
         """End every command and all that it started: TERM and CONT, KILL after a second. Any thread; blocks."""
         with self._lock:
             self._closed = True
             alive = list(self._alive.items())
-        ends = [Thread(target=end_tree, args=(mark, sid, FAREWELL_GRACE, self.clock)) for mark, sid in alive]
+        ends = [Thread(target=self.end_tree, args=(mark, sid, FAREWELL_GRACE)) for mark, sid in alive]
         for end in ends:
             end.start()
         for end in ends:
             end.join()
 
+    def tree(self, mark: str, session: int) -> list[Identity]:
+        """All that carries the mark, is in the session, or has come to us from there."""
+        return trees.find(mark, session, self.families.orphans(mark))
 
-def end_tree(mark: str, session: int, grace: float, clock: Clock) -> list[Identity]:
-    """End all that carries the mark or is in the session; returns what could not be ended. Blocks."""
-    return trees.end_tree(mark, grace=grace, clock=clock, session=session)
+    def end_tree(self, mark: str, session: int, grace: float) -> list[Identity]:
+        """End all of it; returns what could not be ended. Blocks."""
+        orphans = partial(self.families.orphans, mark)
+        return trees.end_tree(mark, grace=grace, clock=self.clock, session=session, roots=orphans)
 
+    def stop_tree(self, mark: str, session: int) -> None:
+        """SIGSTOP until a scan finds nothing that runs: a process may fork while others are being stopped."""
+        for _ in range(10):
+            running = [one for one in self.tree(mark, session) if identity.state(one.pid) not in STANDING]
+            for one in running:
+                identity.kill(one, signal.SIGSTOP)
+            if not running:
+                return
 
-def stop_tree(mark: str, session: int) -> None:
-    """SIGSTOP until a scan finds nothing that runs: a process may fork while others are being stopped."""
-    for _ in range(10):
-        running = [one for one in trees.find(mark, session) if identity.state(one.pid) not in STANDING]
-        for one in running:
-            identity.kill(one, signal.SIGSTOP)
-        if not running:
-            return
-
-
-def continue_tree(mark: str, session: int) -> None:
-    """SIGCONT to all of it."""
-    for one in trees.find(mark, session):
-        identity.kill(one, signal.SIGCONT)
+    def continue_tree(self, mark: str, session: int) -> None:
+        """SIGCONT to all of it."""
+        for one in self.tree(mark, session):
+            identity.kill(one, signal.SIGCONT)

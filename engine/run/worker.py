@@ -18,7 +18,7 @@ from threading import Event, Thread
 
 from .. import __version__
 from ..clock import Clock, system_clock
-from ..edge import identity
+from ..edge import adoption, identity
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
 from . import channels, messages
@@ -131,6 +131,7 @@ class Worker:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker to its end."""
     channels.keep_free()
+    adoption.adopt_orphans()  # without it only those are found that carry a mark, or stay in their session
     options = _options(arguments)
     # Ctrl+C in the terminal is the engine's to judge. A handler and not SIG_IGN, which commands would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)

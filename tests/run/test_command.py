@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine.edge import adoption
 from taskdeck.engine.run import messages as m
 from tests.faults import fault
 from tests.run.engine_double import EngineDouble, engine, eventually, running
@@ -193,6 +194,67 @@ def test_cancel_ends_those_who_ignore_it_or_fled_into_their_own_session(tmp_path
         outcome = double.outcome(fence)
         assert (outcome.kind, outcome.exit_code, outcome.failure) == ("cancelled", -signal.SIGKILL, "")
         assert not any(running(int(pid)) for pid in pids.read_text().split())
+
+
+FLEE = "env -i setsid sh -c '(exec 3>&- {away}; echo $$ >> {pids}; exec sleep 300) & exit' & wait; "
+"""Forks twice, clears its environment, makes a session of its own; with `away` it lets go of all that was given to it."""
+AWAY = "</dev/null >/dev/null 2>&1"
+
+
+@pytest.mark.parametrize("what", ["cancel", "kill", ""], ids=["cancel", "kill", "exit"])
+@fault("TF133")
+def test_who_cleared_its_environment_and_forked_twice_into_a_session_of_its_own_is_ended(
+    tmp_path: Path, what: str
+) -> None:
+    pids = tmp_path / "pids"
+    script = FLEE.format(away=AWAY, pids=pids) + (
+        "exec sleep 300" if what else f"until [ -s {pids} ]; do :; done"
+    )
+    with engine(tmp_path) as double:
+        fence = double.shell("sh", "-c", script)
+        (fled,) = eventually(lambda: pids.exists() and fleeing(double.worker.pid))
+        if what:
+            double.ask(fence, what, grace=0.2)
+        assert double.outcome(fence).kind == ("cancelled" if what else "succeeded")
+        assert not running(fled)
+        assert fled not in adoption.children(double.worker.pid)  # nor is a zombie left of it
+
+
+@fault("TF133")
+def test_an_orphan_is_ended_with_its_own_attempt_and_no_other(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with engine(tmp_path) as double:
+        bystander = double.shell("sleep", "300", task_id=41)
+        keeps = double.shell("sh", "-c", FLEE.format(away="", pids=pids) + "exec sleep 300", task_id=43)
+        (fled,) = eventually(lambda: pids.exists() and fleeing(double.worker.pid))
+        double.say(m.Ask(41, bystander, "cancel", 0.2))
+        double.outcome(bystander)
+        assert running(fled), "it holds what only the other attempt has"
+        double.say(m.Ask(43, keeps, "cancel", 0.2))
+        double.outcome(keeps)
+        assert not running(fled)
+
+
+@fault("TF133")
+def test_an_orphan_of_nobody_knows_whom_is_ended_with_the_last_that_could_have_made_it(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    with engine(tmp_path) as double:
+        bystander = double.shell("sleep", "300", task_id=41)
+        makes = double.shell("sh", "-c", FLEE.format(away=AWAY, pids=pids) + "exec sleep 300", task_id=43)
+        (fled,) = eventually(lambda: pids.exists() and fleeing(double.worker.pid))
+        double.say(m.Ask(43, makes, "cancel", 0.2))
+        double.outcome(makes)
+        double.say(m.Ask(41, bystander, "cancel", 0.2))
+        double.outcome(bystander)
+        assert not running(fled)
+
+
+def fleeing(worker: int) -> list[int]:
+    """The adopted children of a worker that sleep."""
+    found = [pid for pid in adoption.children(worker) if os.getsid(pid) not in (pid, os.getsid(worker))]
+    return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
 
 
 @fault("TF225")

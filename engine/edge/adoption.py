@@ -1,0 +1,69 @@
+"""Processes whose parent has gone come to this one (a child subreaper), so that none can flee by forking twice.
+
+Owns the request to the kernel, the list of own children and the reaping of adopted ones. Must not decide whose a process is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from . import identity
+
+_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
+_LISTS = os.path.exists("/proc/thread-self/children")
+"""Does the kernel keep lists of children (CONFIG_PROC_CHILDREN)?"""
+
+
+def adopt_orphans() -> bool:
+    """From now on orphaned descendants become children of this process. False where the kernel does not let us."""
+    return ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def adopted() -> list[int]:
+    """Our children that the main thread has: those it started, and every orphan that came to us."""
+    return _listed(os.getpid(), os.getpid()) if _LISTS else _by_parent(os.getpid())
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, dead ones that nobody has reaped among them; [] for one that is gone."""
+    if not _LISTS:
+        return _by_parent(pid)
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [child for thread in threads for child in _listed(pid, thread)]
+
+
+def _listed(pid: int, thread: int | str) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+            return [int(each) for each in file.readall().split()]
+    except OSError:  # that thread has ended meanwhile
+        return []
+
+
+def _by_parent(pid: int) -> list[int]:
+    """Where the kernel keeps no such lists everybody is asked."""
+    all_pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return [each for each in all_pids if (one := identity.read(each)) and one.parent == pid]
+
+
+def channels(pid: int) -> set[str]:
+    """The pipes and sockets that a process has open, as the kernel names them: `pipe:[4711]`."""
+    found: set[str] = set()
+    with suppress(OSError):  # gone, or another user's
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return {name for name in found if name.startswith(("pipe:", "socket:"))}
+
+
+def reap(pids: Iterable[int]) -> None:
+    """Collect these children of ours that have ended; those that live are left alone."""
+    for pid in pids:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
