@@ -53,7 +53,7 @@ class Table(VirtualList):
         strip = super()._row(id)
         if id == self.cursor_id and self.has_focus:
             return Strip(
-                [Segment(strip.text, self.look("cursor"))]
+                [Segment(strip.text, self.look("focused cursor"))]
             )  # reversed colours would hide what is dim
         return strip
 

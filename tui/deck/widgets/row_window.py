@@ -111,6 +111,12 @@ class RowWindow(LineWidget):
     def action_page_up(self) -> None:
         self._page(-1)
 
+    def on_focus(self) -> None:
+        self._refresh_line(self._cursor - self._top + self._head)
+
+    def on_blur(self) -> None:
+        self._refresh_line(self._cursor - self._top + self._head)
+
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self._go(self._cursor + WHEEL)

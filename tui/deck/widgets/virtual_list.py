@@ -209,7 +209,8 @@ class VirtualList(RowWindow, can_focus=True):
         is_cursor = id == self.cursor_id
         sign = "*" if id in self.marked else ">" if is_cursor else " "
         strip = self._whole(sign, self._cells(id))
-        return strip.apply_style(self.look("cursor")) if is_cursor else strip
+        look = "focused cursor" if self.has_focus else "cursor"
+        return strip.apply_style(self.look(look)) if is_cursor else strip
 
     def _cells(self, id: Id) -> Strip:
         strip = self._strips.get(id)
