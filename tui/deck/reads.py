@@ -244,13 +244,3 @@ class LogStream:
         while self._lines:
             found += self._lines.popleft()
         return found
-
-
-def actor() -> str:
-    """Who acts from this deck, for the audit: `deck:ann`."""
-    import getpass
-
-    try:
-        return f"deck:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container's user without a name
-        return "deck"
