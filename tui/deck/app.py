@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from taskdeck.engine.config import Config
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.errors import NotFound, TaskdeckError
 
 from ..commandline import user
 from . import keys, reads
@@ -94,6 +94,7 @@ class DeckApp(App[None], inherit_bindings=False):
         self._before = "overview"
         self._interrupted = -TWICE
         self._has_painted = False
+        self._unreadable: Trouble | None = None
 
     painted: Callable[[], None] = staticmethod(lambda: None)
     """Called once the first page stands there with what was read for it, or with what is wrong."""
@@ -191,7 +192,9 @@ class DeckApp(App[None], inherit_bindings=False):
     def ask(self) -> None:
         """Tell the bridge anew what the page wants to have read."""
         own = {f"{self.page.id}/{name}": question for name, question in self.page.questions().items()}
-        self.bridge.show({"heading": Question(self._headings, every=5), **own})
+        self.bridge.show(
+            {**own, "heading": Question(self._headings, every=5)}
+        )  # it counts, which takes longest
 
     def on_deck_app_fresh(self) -> None:
         self._take()
@@ -206,13 +209,23 @@ class DeckApp(App[None], inherit_bindings=False):
 
     def _receive(self, name: str, value: Any) -> None:
         if name == "database":
-            self._header.tell(None, "" if value is None else str(value.error.what))
+            self._take_database(value)
+        elif isinstance(value, Trouble) and value is self._unreadable:
+            return  # told once, for all of them
         elif name == "heading":
             self._take_heading(value)
         else:
             owner, _, what = name.partition("/")
             if owner == self.page.id:
                 self._hand_over(self.page, what, value)
+
+    def _take_database(self, trouble: Trouble | None) -> None:
+        """What keeps everything from being read is told as long as it does; that there is none yet is no trouble."""
+        self._unreadable = trouble
+        is_to_come = trouble and self.heading is None and isinstance(trouble.error, NotFound)
+        told = "" if trouble is None or is_to_come else str(trouble.error.what)
+        self._header.tell(None, told, waits="no database yet" if is_to_come else "reading")
+        self._status.keep(str(trouble) if trouble and told else "")
 
     def _hand_over(self, page: Page, name: str, value: Any) -> None:
         if isinstance(value, Trouble):
