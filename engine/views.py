@@ -233,11 +233,37 @@ class View:
         begins = not kept or kept[0]["again_from"] == 0
         return STRANDED.format(point="the beginning" if begins else f"checkpoint {kept[0]['seq']}")
 
-    def task_ids(self, wanted: Filter) -> list[int]:
-        """The ids of all matching tasks, oldest first."""
+    def task_ids(
+        self,
+        wanted: Filter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 0,
+        skip: int = 0,
+        newest_first: bool = False,
+    ) -> list[int]:
+        """The ids of the matching tasks, oldest first, between `after` and `before`; `limit` 0 = all of them.
+
+        With a limit and keys the cost is that of the answer; `skip` is counted through, 20 ms a million.
+        """
         return self._reader.task_ids(
-            _with_pools(wanted, self._policies()) if wanted.pools else wanted, now=self.now
+            self._told(wanted),
+            now=self.now,
+            after=after,
+            before=before,
+            limit=limit,
+            skip=skip,
+            newest_first=newest_first,
         )
+
+    def count(self, wanted: Filter, *, after: int | None = None) -> int:
+        """How many tasks match, with ids over `after` (30 ms a million without a filter)."""
+        return self._reader.count(self._told(wanted), now=self.now, after=after)
+
+    def _told(self, wanted: Filter) -> Filter:
+        """A filter with what the store can't know: which types lease from the pools it names."""
+        return _with_pools(wanted, self._policies()) if wanted.pools else wanted
 
     def states(self, task_ids: Sequence[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
