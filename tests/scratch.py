@@ -23,6 +23,7 @@ from taskdeck.engine.run.policies import Policies
 from taskdeck.engine.store import attempts, processes, tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
+from tests.blank import put_blank
 
 T = TypeVar("T")
 ANN = "cli:ann"
@@ -37,6 +38,7 @@ class Scratch:
         self._reader: sqlite3.Connection | None = None
         self.config = config or Config()
         self.policies = Policies(self.config)
+        put_blank(self.path)
         self.database = open_for_writing(self.path, utc_text(self.clock.utc()))
         self.tx = Transaction(
             self.database.connection(), self.clock, "this-boot", Redactor(secrets), self.database
