@@ -277,7 +277,9 @@ class View:
         row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
         policies = self._policies()
         situation = self._situation([row], policies)
-        waits = waiting.waits(row, situation, policies, ahead=self._reader.ahead(row, now=self.now))
+        waits = waiting.waits(
+            row, situation, policies, self._outlived, ahead=self._reader.ahead(row, now=self.now)
+        )
         return task, [*waits, *([] if self._settles_doubt(task) else doubts(task))]
 
     def _settles_doubt(self, task: TaskView) -> bool:
@@ -290,7 +292,14 @@ class View:
         runs: dict[int, list[str]] = {}
         for row in self._reader.running_attempts():
             runs.setdefault(row["worker_id"], []).append(f"#{row['task_id']}.{row['number']}")
-        return [worker(row, runs.get(row["id"], [])) for row in self._reader.workers(ended=ended)]
+        return [
+            worker(row, runs.get(row["id"], []), alive=_lives(row))
+            for row in self._reader.workers(ended=ended)
+        ]
+
+    def _outlived(self) -> frozenset[int]:
+        """The workers that run on although no engine does."""
+        return frozenset(row["id"] for row in self._reader.workers() if _lives(row))
 
     def resources(self, name: str | None = None) -> list[ResourceView]:
         """All resources by pool, a row each or one for each slot; with `name` those of one. Raises `NotFound`."""
@@ -440,7 +449,7 @@ class View:
         return self._shaper.task(
             row,
             max_retry=policy.max_retry,
-            waits=waiting.waits(row, situation, policies),
+            waits=waiting.waits(row, situation, policies, self._outlived),
             needs=needs_text(policy.needs),
             wants_route=policy.route or None,
             allow_direct=policy.allow_direct,
@@ -453,3 +462,12 @@ def _with_pools(wanted: Filter, policies: Policies) -> Filter:
     if not wanted.pools:
         return wanted
     return msgspec.structs.replace(wanted, pooled_types=policies.types_in(wanted.pools))
+
+
+def _lives(row: Row) -> bool:
+    """Does the process of this worker exist, on this host?"""
+    if row["ended_at"] is not None:
+        return False
+    from .edge import identity  # not every look asks
+
+    return identity.alive(identity.Identity(row["pid"], row["start_time"], row["boot_id"]))

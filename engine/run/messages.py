@@ -251,7 +251,6 @@ def is_report(message: Message) -> bool:
     return not isinstance(message, _PASSING)
 
 
-
 # ---- from the engine to workers and clients ---------------------------------------------------------------------
 
 

@@ -65,7 +65,7 @@ _Item = Message | _Away | _Back | _Heard | _End
 
 
 class Uplink:
-    """Sends from a thread of its own, at once where `send` is given, else when `back` was called. Without a spool nothing is kept."""
+    """Sends from a thread of its own, at once or from `back` on. Without a spool nothing is kept."""
 
     def __init__(
         self, send: Send | None, loop: asyncio.AbstractEventLoop, spool: Spool | None = None
