@@ -185,9 +185,7 @@ class Engine:
         await self.writer.write(take_inventory, self.config)
         outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
         self._recorder = Recorder(self.config, self.policies, outcomes)
-        found = await recover(
-            self.config, self.clock, self.writer, self.policies, self._recorder, self._engine_id
-        )
+        found = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         self._recovered = found.stories
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
@@ -214,7 +212,6 @@ class Engine:
             engine_id=self._engine_id,
             socket_path=self._socket,
             code_version=self._code_version,
-            recorder=self._recorder,
             outcomes=outcomes,
             on_change=self.wake,
         )

@@ -81,7 +81,7 @@ class Reception:
         self._engine_id = engine_id
         self._clock = clock
         self._writer = writer
-        self._recorder = recorder
+        self.recorder = recorder
         self._policies = policies
         self._workforce = workforce
         self._on_change = on_change
@@ -271,7 +271,7 @@ class Reception:
                     self._beat(handle, message)
                 reports.append((0, message))
         if reports:
-            answers = await self._until_written(handle, self._recorder.record_once, handle.id, reports)
+            answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
             crash_at("after_reports_recorded")
             said = [*answers, *([Recorded(number - 1)] if number else [])]
             if said:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import take_all
 from .messages import Bye
+from .outcomes import Outcomes
 from .policies import Policies
 from .recording import Recorder
 from .telling import counted
@@ -46,9 +48,10 @@ class Recovered:
 
 
 async def recover(
-    config: Config, clock: Clock, writer: Writer, policies: Policies, recorder: Recorder, engine_id: int
+    config: Config, clock: Clock, writer: Writer, policies: Policies, engine_id: int
 ) -> Recovered:
     """Settle what earlier engines and workers left. The stories: e.g. "#5 resumes at checkpoint 7", "#9 goes on"."""
+    recorder = Recorder(config, policies, Outcomes(policies, random.SystemRandom().uniform))
     engines, workers = await writer.write(_left_behind, engine_id)
     await writer.write(_end_engines, engines)
     crash_at("after_recovery_engines")

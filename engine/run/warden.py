@@ -52,7 +52,6 @@ from .messages import Farewell, Outcome
 from .outcomes import Outcomes
 from .policies import Policies
 from .reception import Reception
-from .recording import Recorder
 from .telling import counted
 from .workforce import WorkerHandle, Workforce
 
@@ -77,7 +76,6 @@ class Warden:
         engine_id: int,
         socket_path: Path,
         code_version: str,
-        recorder: Recorder,
         outcomes: Outcomes,
         on_change: Callable[[], None],
     ) -> None:
@@ -91,7 +89,6 @@ class Warden:
         self._socket = socket_path
         self._code_version = code_version
         self._handlers = fingerprint(config.taskdeck.handlers, handlers_root(config))
-        self._recorder = recorder
         self._outcomes = outcomes
         self._on_change = on_change
         self._stop_asked = asyncio.Event()
@@ -411,7 +408,7 @@ class Warden:
             log.error("worker %d: %s", handle.id, problem)
         await self._hear_last_words(handle)  # a child that it forked may have held the link open
         handle.said_bye |= await recovery.replay(
-            self._write, self._recorder, handle.id, handle.journal.with_suffix(".spool")
+            self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")
         )
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         started = journal.read(handle.journal)
