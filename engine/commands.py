@@ -18,7 +18,16 @@ from .clock import Clock, system_clock
 from .config import Config
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
-from .errors import InvalidPayload, NoEngine, StoreError, TaskdeckError, Unavailable, UsageError, rebuild
+from .errors import (
+    AlreadyRunning,
+    InvalidPayload,
+    NoEngine,
+    StoreError,
+    TaskdeckError,
+    Unavailable,
+    UsageError,
+    rebuild,
+)
 from .rules.chain import Head
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
@@ -100,6 +109,40 @@ def back_up(
     ) as error:  # the copy is good all the same: a database that can't be written is copied most
         return {**report, "noted": str(error)}
     return {**report, "noted": ""}
+
+
+def restore(
+    config: Config,
+    actor: str,
+    source: Path,
+    *,
+    rerun: bool = False,
+    dry_run: bool = False,
+    clock: Clock | None = None,
+) -> dict[str, Any]:
+    """Put the backup `source` in the place of the database, while no engine works on it. Returns a
+    `run.restoring.RestoreReport` as plain data. Raises `AlreadyRunning`, and what `run.restoring.restore` raises.
+    """
+    from .run import restoring
+
+    clock = clock or system_clock()
+    deadline = clock.monotonic() + PATIENCE
+    lock = DatabaseLock(config.db, role="cli")
+    while not take(lock):
+        holder = DatabaseLock.holder(config.db)
+        if (holder is not None and holder.role == "engine") or clock.monotonic() > deadline:
+            pid = f" (pid {holder.pid})" if holder else ""
+            raise AlreadyRunning(
+                f"an engine works on {config.db}{pid}",
+                "a database is replaced only while nobody works on it",
+                "first: taskdeck stop",
+            )
+        clock.sleep(_PAUSE)
+    with lock:
+        redactor = make_redactor(config)
+        return to_builtins(
+            restoring.restore(config, source, actor, clock, redactor, rerun=rerun, dry_run=dry_run)
+        )
 
 
 # ---- through the engine -----------------------------------------------------------------------------------------------

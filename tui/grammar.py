@@ -39,6 +39,7 @@ VERBS = {
     "events": "events:events",
     "audit": "events:audit",
     "backup": "keeping:backup",
+    "restore": "keeping:restore",
     "config": "settings:config",
     "op": "op:op",
     "operation": "operation:operation",
@@ -63,7 +64,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   resource, route Look at resources and routes; take them out and back
   worker          The processes that run attempts
   audit           Is the record of all events as it was written?
-  backup          Write a checked copy of the database, also at full work
+  backup, restore Copy the database, checked, at full work; put a copy back
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
   demo, chaos     All of it at work in a small world; the same, broken

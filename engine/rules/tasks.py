@@ -56,6 +56,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
         RUNNING: _reasons("dispatched"),
         PAUSED: _reasons("user_pause blocked_by_alert"),
         CANCELLED: _reasons("user_cancel upstream_failed expired superseded"),
+        NEEDS_REVIEW: _reasons("restored"),
     },
     RUNNING: {
         SUCCESS: _reasons("done"),
@@ -72,12 +73,13 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
         RUNNING: _reasons("resumed"),
         PENDING: _reasons("user_resume"),
         CANCELLED: _reasons("user_cancel"),
+        NEEDS_REVIEW: _reasons("restored"),
     },
     RETRYING: {
         RUNNING: _reasons("dispatched"),
         PENDING: _reasons("user_retry"),
         PAUSED: _reasons("user_pause"),
-        NEEDS_REVIEW: _reasons("retries_exhausted"),
+        NEEDS_REVIEW: _reasons("retries_exhausted restored"),
         DEAD: _reasons("retries_exhausted"),
         CANCELLED: _reasons("user_cancel expired"),
     },
@@ -100,7 +102,9 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
     SUCCESS: {},
 }
 
-OPERATOR_ONLY = frozenset({"user_pause", "user_resume", "user_cancel", "user_retry", "user_discard"})
+OPERATOR_ONLY = frozenset(
+    {"user_pause", "user_resume", "user_cancel", "user_retry", "user_discard", "restored"}
+)
 """Reasons that only a person may give; the engine relays them with the person as actor."""
 
 

@@ -11,17 +11,21 @@ from peewee import DatabaseError, SqliteDatabase
 from ..errors import StoreError
 from .backup import check, copy, newer
 from .durable import published
+from .replacing import finish
 from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def open_for_writing(path: Path, now: str) -> SqliteDatabase:
+def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> SqliteDatabase:
     """Open (and create or migrate) the database at `path`. The caller holds the database lock; `now` names a backup.
+
+    A restore that was interrupted is carried through first. `keep_old`: before a migration, the old schema is backed up.
 
     Raises `SchemaMismatch` for a database of a newer taskdeck, `StoreError` for one that can't be read.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    finish(path)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Not "thread safe": peewee would quietly open a second connection in the writer's thread.
@@ -35,7 +39,7 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     )
     try:
         database.connect()
-        _bring_up_to_date(database, path, now)
+        _bring_up_to_date(database, path, now, keep_old)
     except (sqlite3.DatabaseError, DatabaseError) as error:
         database.close()
         raise StoreError(
@@ -46,7 +50,7 @@ def open_for_writing(path: Path, now: str) -> SqliteDatabase:
     return database
 
 
-def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str) -> None:
+def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str, keep_old: bool) -> None:
     version = database.connection().execute("PRAGMA user_version").fetchone()[0]
     if version == SCHEMA_VERSION:
         return
@@ -59,7 +63,7 @@ def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str) -> None:
         raise StoreError(
             f"{path} is a SQLite database, but not of taskdeck", remedy="name another file with --db"
         )
-    if tables:
+    if tables and keep_old:
         _back_up(database, path, version, now)
     _migrate(database)
 

@@ -6,6 +6,7 @@ peewee until a unit asks for it, since `taskdeck add` must feel instant.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +73,7 @@ def refuse_what_is_no_database(path: Path) -> None:
 
 def connect_current(path: Path) -> sqlite3.Connection | None:
     """A plain connection to a database of just this schema; None for any other, or none: those need `open_for_writing`."""
-    if not path.exists():
+    if not path.exists() or os.path.exists(f"{path}.restoring"):
         return None
     connection = sqlite3.connect(path, isolation_level=None)
     try:

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.store import anchors
 from tests.seeded import Seed
 from tests.tui.calls import Calls
@@ -45,3 +46,44 @@ def test_a_backup_never_writes_over_a_file(taskdeck: Calls, seed: Seed) -> None:
     assert "exists already" in taskdeck("backup", "copy.db", code=4).err
     assert "no database" in taskdeck("backup", "--db", "none.db", code=3).err
     assert (taskdeck.folder / "copy.db").read_bytes() == before
+
+
+def test_a_restore_says_what_it_did_and_what_to_look_at(taskdeck: Calls, seed: Seed) -> None:
+    done, _waits = seed.task(), seed.task()
+    seed.close()
+    taskdeck("backup", "copy.db")
+    taskdeck("cancel", str(done))
+    taskdeck("add", "--", "true")
+    told = taskdeck("restore", "copy.db", "--dry-run").out
+    assert "would take the place" in told
+    told = taskdeck("restore", "copy.db").out
+    assert f"a person must look: #{done}" in told
+    assert "1 new task" in told
+    assert "1 task will go on" in told
+    states = {task["id"]: task["state"] for task in taskdeck("list", "--json").lines}
+    assert states == {done: "NEEDS_REVIEW", done + 1: "PENDING"}
+    assert taskdeck("list", "reason:restored", "--json").lines[0]["id"] == done
+    assert "is whole" in taskdeck("audit", "verify").out
+    assert taskdeck("add", "--", "true").out.strip() == str(done + 3), "an id is never given out twice"
+
+
+def test_a_restore_in_json_is_one_object(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    taskdeck("backup", "copy.db")
+    (told,) = taskdeck("restore", "copy.db", "--json").lines
+    assert (told["known"], told["to_review"], told["left"], told["dry_run"]) == (True, [], 1, False)
+
+
+def test_a_live_engine_is_never_restored_over(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    taskdeck("backup", "copy.db")
+    before = taskdeck.db.read_bytes()
+    with DatabaseLock(taskdeck.db, role="engine") as lock:
+        assert lock.acquire()
+        error = taskdeck("restore", "copy.db", "--json", code=4).error
+    assert error["code"] == "already_running"
+    assert "taskdeck stop" in error["remedy"]
+    assert taskdeck.db.read_bytes() == before
+    assert "none.db" in taskdeck("restore", "none.db", code=3).err

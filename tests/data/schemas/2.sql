@@ -343,7 +343,7 @@ CREATE TABLE task_type (
     settings TEXT NOT NULL DEFAULT '{}' CHECK (settings IS NULL OR json_valid(settings)),
     published_at TEXT NOT NULL CHECK (published_at IS NULL OR published_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
 ) WITHOUT ROWID;
-INSERT INTO "task_type" VALUES('shell','{"name":"shell"}','2026-11-01T12:00:52.000000Z');
+INSERT INTO "task_type" VALUES('shell','{"name":"shell","origin":"built in"}','2026-11-01T12:00:52.000000Z');
 CREATE TABLE worker (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     incarnation TEXT NOT NULL UNIQUE,
