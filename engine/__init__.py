@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .run.context import Context as Context
     from .run.handlers import task as task
     from .run.sync_context import SyncContext as SyncContext
+    from .run.undo import rollback as rollback
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "StopRequested",
     "SyncContext",
     "__version__",
+    "rollback",
     "task",
 ]
 
@@ -71,7 +73,12 @@ class StopRequested(BaseException):
     """Raised by a checkpoint when the task shall pause or stop. No `except Exception` of a handler swallows it."""
 
 
-_LATE = {"Context": ".run.context", "SyncContext": ".run.sync_context", "task": ".run.handlers"}
+_LATE = {
+    "Context": ".run.context",
+    "SyncContext": ".run.sync_context",
+    "rollback": ".run.undo",
+    "task": ".run.handlers",
+}
 
 
 def __getattr__(name: str) -> object:

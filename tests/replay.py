@@ -232,6 +232,8 @@ class Replay:
             story.holder = None
         elif event["event_type"] == "OPERATOR_OPERATION":
             self._done[(payload["fence"], payload["key"])] += event["reason"] == "done"
+        elif event["event_type"] == "STEP_UNDONE":
+            self._done[(payload["fence"], payload["key"])] -= payload["was"] == "DONE"
         elif event["event_type"] == "CHECKPOINT_CHOSEN":
             self._checkpoint(where, story, payload)
         elif event["event_type"] in BY_HOLDER and "fence" in payload:

@@ -143,20 +143,21 @@ class _Judgement:
     # ---- 5: once, or in doubt ------------------------------------------------------------------------------------
 
     def _operations(self) -> None:
-        """DONE has one STEP_SUCCEEDED of the attempt that did it, nothing else has one; doubt has its event."""
+        """DONE has one STEP_SUCCEEDED of its attempt or one word of a person, nothing else has; doubt has its event."""
         told = Counter[tuple[int, str]]()
         doubted: set[tuple[int, str]] = set()
         for event in self._rows(
-            "SELECT * FROM event_log WHERE event_type IN ('STEP_SUCCEEDED','OPERATION_IN_DOUBT')"
+            "SELECT * FROM event_log WHERE event_type IN"
+            " ('STEP_SUCCEEDED','STEP_UNDONE','OPERATOR_OPERATION','OPERATION_IN_DOUBT')"
         ):
             payload = json.loads(event["payload_json"] or "{}")
             if event["event_type"] == "OPERATION_IN_DOUBT":
                 doubted.add((event["task_id"], str(payload.get("key"))))
             elif "key" in payload:
-                told[payload["fence"], payload["key"]] += 1
+                told[payload["fence"], payload["key"]] += _done(event, payload)
         for row in self._rows("SELECT * FROM operation ORDER BY id"):
             self._operation(row, told.pop((row["fence"], row["operation_key"]), 0), doubted)
-        for fence, key in told:
+        for fence, key in +told:
             self._say(f"operation {key!r}: done under fence {fence} by an event, and no row says so", 5)
 
     def _operation(self, row: Row, told: int, doubted: set[tuple[int, str]]) -> None:
@@ -233,3 +234,10 @@ class _Judgement:
 def _engine_of(event: Row) -> str:
     """`engine 7`, as every message of an engine's life begins."""
     return " ".join(event["message"].split(",")[0].split()[:2])
+
+
+def _done(event: Row, payload: Row) -> int:
+    """By how much an event changes how often an operation is done."""
+    if event["event_type"] == "STEP_UNDONE":
+        return -int(payload.get("was") == "DONE")
+    return int(event["event_type"] == "STEP_SUCCEEDED" or event["reason"] == "done")

@@ -69,12 +69,25 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
 
 
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """One undo step: REGISTERED, DONE, FAILED, IN_DOUBT, or DROPPED (not needed, or given up)."""
+
+    number: int
+    name: str
+    arguments: Any
+    state: str
+    tries: int
+    error: Any
+    registered_at: str
+    ended_at: str | None
+
+
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A task as the stable JSON names it.
 
     `needs`, `wants_route` and `allow_direct` are what an attempt must hold; `resources` and `route` are what it holds now.
-    `summary` is what it does in a line; `payload`, `attempts`, `checkpoints` (newest first) and `operations` are
-    only set where one task is shown.
+    `summary` is what it does in a line; `payload`, `attempts`, `checkpoints` (newest first), `operations` and
+    `rollback` are only set where one task is shown. `ending` is the state that it will have once it is rolled back.
     """
 
     id: int
@@ -109,12 +122,14 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     allow_direct: bool = False
     resources: list[str] = []
     route: str | None = None
+    ending: str | None = None
     checkpoint: Any = None
     result: Any = None
     payload: Any = msgspec.UNSET
     attempts: list[AttemptView] | msgspec.UnsetType = msgspec.UNSET
     checkpoints: list[CheckpointView] | msgspec.UnsetType = msgspec.UNSET
     operations: list[OperationView] | msgspec.UnsetType = msgspec.UNSET
+    rollback: list[StepView] | msgspec.UnsetType = msgspec.UNSET
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,14 +147,6 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     rss: int | None
     ended_at: str | None
     end_reason: str | None
-    handlers: str
-    """Fingerprint of the handler files it was started with."""
-    tasks: int
-    """How many attempts it has begun."""
-    evidence: str | None
-    """Why it is suspect, or away."""
-    alive: bool
-    """Does its process exist, on this host?"""
 
 
 class EventView(msgspec.Struct, frozen=True):
@@ -230,6 +237,13 @@ STANDING = {
     TaskState.NEEDS_REVIEW: "it waits for a person ({reason}): taskdeck retry {id}, or taskdeck discard {id}",
 }
 """Why a task in such a state does not go on, and what to do; filled in with its id and reason."""
+
+ROLLED_BACK = "it is being rolled back, then it is {state}"
+NOT_ROLLED_BACK = (
+    "it could not be rolled back ({reason}); try on: taskdeck retry {id}; give the rest up:"
+    " taskdeck cancel --no-rollback {id}"
+)
+"""Of a task whose end waits for its undo steps."""
 
 IN_DOUBT = (
     "operation {key} is in doubt since {since}: it was begun, and nobody knows whether it happened. Find out, then:"

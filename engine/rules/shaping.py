@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .models import AttemptView, CheckpointView, OperationView, Progress, TaskView, WorkerView
+from .models import AttemptView, CheckpointView, OperationView, Progress, StepView, TaskView, WorkerView
 from .redaction import Redactor
 from .selection import COMMAND_TYPE
 
@@ -75,6 +75,7 @@ class Shaper:
             summary=self._redactor.text(summary(row)),
             parent=row["parent_id"],
             losses=row["losses_total"],
+            ending=ending(row),
             **{name: row[name] for name in _SAME_IN_TASK},
             **more,
         )
@@ -113,6 +114,22 @@ class Shaper:
             **{name: row[name] for name in ("scope", "state", "begun_at", "ended_at", "doubt_at")},
         )
 
+    def step(self, row: Row) -> StepView:
+        """One undo step."""
+        error = self.json(row["error"])
+        kinds = {"in_doubt": "IN_DOUBT"}
+        state = kinds.get(error.get("class"), "FAILED") if error else row["state"]
+        return StepView(
+            number=row["number"],
+            name=self._redactor.text(row["name"]),
+            arguments=self.json(row["arguments"]),
+            state=state,
+            tries=row["tries"],
+            error=error,
+            registered_at=row["created_at"],
+            ended_at=row["ended_at"],
+        )
+
     def json(self, text: str | None) -> Any:
         """Stored JSON as a value without secrets; what is damaged is shown as such, never hidden."""
         if text is None:
@@ -130,10 +147,15 @@ class Shaper:
         return Progress(done, total, note and self._redactor.text(note))
 
 
-def worker(row: Row, attempts: list[str], *, alive: bool) -> WorkerView:
-    """A worker, what it runs, and whether its process exists."""
-    same = {name: row[name] for name in WorkerView.__struct_fields__ if name not in ("attempts", "alive")}
-    return WorkerView(attempts=attempts, alive=alive, **same)
+def ending(row: Row) -> str | None:
+    """The state that a task will have once it is rolled back."""
+    return msgspec.json.decode(row["ending"])["state"] if row["ending"] else None
+
+
+def worker(row: Row, attempts: list[str]) -> WorkerView:
+    """A worker and what it runs."""
+    same = {name: row[name] for name in WorkerView.__struct_fields__ if name != "attempts"}
+    return WorkerView(attempts=attempts, **same)
 
 
 def summary(row: Row) -> str:

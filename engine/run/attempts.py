@@ -18,7 +18,18 @@ from ..errors import StaleLease
 from ..rules import checkpoints, payloads
 from .crash import crash_at
 from .held import Held
-from .messages import Answer, Message, Note, OperationBegin, OperationEnd, OperationState, Progress, Run, Save
+from .messages import (
+    Answer,
+    Message,
+    Note,
+    OnRollback,
+    OperationBegin,
+    OperationEnd,
+    OperationState,
+    Progress,
+    Run,
+    Save,
+)
 from .uplink import Uplink, value_of
 
 STOPS = {"drain": 1, "pause": 2, "stop": 3, "cancel": 4, "kill": 5}
@@ -139,6 +150,20 @@ class Attempt:
         self._open.discard((key, scope))
         crash_at("after_operation_end")
 
+    async def on_rollback(
+        self, name: str, arguments: dict[str, Any], *, repeatable: bool, undoes: str = "", scope: str = ""
+    ) -> int:
+        """Register an undo step durably; returns its number."""
+        run, text = self.run, payloads.encode(arguments)
+        crash_at("before_rollback_registered")
+        value = await self.request(
+            lambda req: OnRollback(
+                req, run.task_id, run.fence, name, text, repeatable=repeatable, undoes=undoes, scope=scope
+            )
+        )
+        crash_at("after_rollback_registered")
+        return value["number"]
+
     def doubt(self, key: str, scope: str = "") -> None:
         """Say that it can't be known whether an operation's effect happened; sent before whatever follows."""
         self._open.discard((key, scope))
@@ -159,11 +184,10 @@ class Attempt:
         try:
             return value_of(await answer)
         except StaleLease:
-            self.disown()
+            self._note_stale()
             raise
 
-    def disown(self) -> None:
-        """Another attempt owns the task: end, and say nothing more that would count."""
+    def _note_stale(self) -> None:
         if not self.stale:
             self.stale = True
             self.asking.set()

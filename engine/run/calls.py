@@ -70,9 +70,12 @@ class HandlerCall:
         assert handler.function is not None
         try:
             await self._context.begin(resume(run, handler))
-            arguments = handler.arguments(run.payload)
+            arguments = handler.arguments(run.payload) if not run.step else ()
             self._task = asyncio.current_task()
-            result = await handler.function(self._context, *arguments)
+            if run.step:
+                result = await self._context.roll_back()
+            else:
+                result = await handler.function(self._context, *arguments)
             self._task = None
             return ("" if result is None else payloads.encode(result)), None
         except BaseException as error:  # the executor's border: whatever is raised becomes an outcome

@@ -38,6 +38,8 @@ class Command(ProcessCall):
         checkpoint = self.attempt.run.checkpoint or "{}"
         if len(checkpoint.encode()) <= CHECKPOINT_LIMIT:
             given["TASKDECK_CHECKPOINT"] = checkpoint
+        if self.attempt.run.step:
+            given["TASKDECK_ROLLBACK"] = self.attempt.run.step
         hides = self.attempt.held.hides
         allowed = [name for name in self._settings.environment if not hides(name)]
         env = environment(self._payload, os.environ, allowed, given)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from .. import StopRequested
+from .. import NotDone, StopRequested
 from ..errors import StaleLease
 from ..rules import checkpoints
 from ..rules.hosts import named_host
@@ -20,9 +21,10 @@ from .attempt_view import AttemptView
 from .attempts import Attempt
 from .handlers import Handler
 from .http_session import Http
-from .operations import Once, inside_operation
+from .operations import ROLLING_BACK, Once, inside_operation
 from .request_log import RequestLog
 from .resuming import Resumed
+from .undo import chosen, of_run
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
@@ -100,6 +102,35 @@ class Context(AttemptView):
             raise ValueError("an operation key has 1 to 500 characters")
         verify = partial(self._handler.verify, self) if self._handler.verify else None
         return Once(self._attempt, key, scope or "", verify, self._handler.verify_after, self.check)
+
+    async def on_rollback(self, step: Callable[..., Any] | str, /, **arguments: Any) -> None:
+        """Register an undo step, durable when it returns: call it before the effect that it undoes.
+
+        `step` is a function that `@rollback` declares in the handler's module. Where the task is cancelled or fails for good,
+        its steps run last-first, each once. Within `once` the step belongs to that operation: where that certainly did not
+        happen there is nothing to undo, and once it is undone it may be done anew.
+        """
+        found = chosen(self._handler.steps, step, arguments)
+        key, scope = inside_operation.get() or ROLLING_BACK
+        await self._attempt.on_rollback(
+            found.name, arguments, repeatable=found.settles_doubt, undoes=key, scope=scope
+        )
+
+    async def roll_back(self) -> Any:
+        """Run the undo step that this attempt is for; nobody is asked to stop in its middle."""
+        run = self._attempt.run
+        step, arguments = of_run(self._handler.steps, run)
+        if run.doubt is not None and not step.repeatable:
+            await self._attempt.rest(self._handler.verify_after - run.doubt)
+            self.check()
+        inside = inside_operation.set(ROLLING_BACK)
+        try:
+            if run.doubt is not None and step.verify is not None:
+                with suppress(NotDone):
+                    return await step.verify(self, **arguments)
+            return await step.function(self, **arguments)
+        finally:
+            inside_operation.reset(inside)
 
     async def step(self, name: str) -> None:
         """Say that a step begins; the one before has succeeded. Shown in the task's events."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..errors import Refused
 from ..rules.tasks import (
     CANCELLED,
@@ -25,9 +27,10 @@ from ..rules.tasks import (
     SUCCESS,
     WAITING,
 )
-from ..store import holds, requests, tasks
+from ..store import holds, requests, rollback, tasks
+from ..store.rollback import ending_of
 from ..store.transaction import Transaction
-from . import doubt, restarting
+from . import doubt, finishing, restarting
 
 Row = Mapping[str, Any]
 
@@ -76,7 +79,12 @@ def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return "is cancelled already"
     if task["state"] in FINISHED:
         raise _not_now(task, "cancelled")
-    if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST):
+    ending = ending_of(task)
+    held = task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST)
+    if ending is not None and not args.get("no_rollback"):
+        return f"is rolled back already, then it is {ending.state.lower()}"
+    _give_up(tx, task, actor, args)
+    if held:
         return _want(tx, task, "cancel", actor, "asked to end")
     return _cancelled(tx, task, actor)
 
@@ -84,6 +92,7 @@ def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
 def kill(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     """Cancel without grace: what runs is ended by SIGKILL, all of it at once."""
     if task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST):
+        _give_up(tx, task, actor, args)
         return _want(tx, task, "kill", actor, "is killed")
     return cancel(tx, task, actor, args)
 
@@ -104,6 +113,8 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         raise _not_now(task, "retried")
     if task["state"] in (NEEDS_REVIEW, *FINISHED):
         doubt.refuse_retry(tx, task)
+    if task["ending"]:
+        return _roll_on(tx, task, actor, args)
     point = restarting.choose(tx, task, chosen, actor) if chosen is not None else ""
     if task["state"] is PENDING:
         return point or "is pending already"
@@ -135,14 +146,50 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     return f"waits for its turn; {point}" if point else "waits for its turn"
 
 
+def _roll_on(tx: Transaction, task: Row, actor: str, args: Row) -> str:
+    """Every step that is left is tried again."""
+    ending = ending_of(task)
+    assert ending is not None
+    if args.get("from") is not None:
+        raise Refused(
+            f"#{task['id']} is being rolled back and goes on from nowhere",
+            f"then it is {ending.state.lower()}",
+            f"let it end, then: taskdeck retry {task['id']}",
+        )
+    if task["state"] is PENDING:
+        return "is pending already"
+    columns = {
+        **tasks.wait_again(task, tx.now),
+        "ending": rollback.stored(finishing.next_round(ending)),
+        **(
+            {}
+            if task["state"] is RETRYING
+            else {"retry_count": 0, "delays": 0, "resource_faults": 0, "losses": 0}
+        ),
+    }
+    message = f"goes on rolling back, then it is {ending.state.lower()}"
+    tasks.transition(
+        tx, task, PENDING, "user_retry", actor=actor, message=message, columns=columns, ours=True
+    )
+    return message
+
+
 def discard(tx: Transaction, task: Row, actor: str, args: Row) -> str:
     """Give up a task that waits for review."""
     if task["state"] is DEAD:
         return "is discarded already"
     if task["state"] is not NEEDS_REVIEW:
         raise _not_now(task, "discarded")
-    tasks.transition(tx, task, DEAD, "user_discard", actor=actor)
-    return "discarded"
+    if task["ending"] and not args.get("no_rollback"):
+        raise Refused(
+            f"#{task['id']} is not rolled back and can't be discarded",
+            "some undo steps have failed, or are in doubt",
+            f"see: taskdeck why {task['id']}; give the rest up: taskdeck discard --no-rollback {task['id']}",
+        )
+    _give_up(tx, task, actor, args)
+    return (
+        finishing.finish(tx, task, DEAD, "user_discard", actor=actor, columns={"ending": None}) or "discarded"
+    )
 
 
 VERBS: Mapping[str, Callable[[Transaction, Row, str, Row], str]] = {
@@ -175,9 +222,21 @@ def _want(tx: Transaction, task: Row, verb: str, actor: str, message: str) -> st
 
 
 def _cancelled(tx: Transaction, task: Row, actor: str) -> str:
-    tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=tasks.NO_LEASE)
-    requests.close_all_of(tx, task["id"], "cancelled")
-    return "cancelled"
+    columns = {**tasks.NO_LEASE, "ending": None}
+    told = finishing.finish(tx, task, CANCELLED, "user_cancel", actor=actor, columns=columns)
+    requests.close_all_of(tx, task["id"], told or "cancelled")
+    return told or "cancelled"
+
+
+def _give_up(tx: Transaction, task: Row, actor: str, args: Row) -> None:
+    """Where `no_rollback` says so: nothing (more) of it is undone; a step that runs is seen to its end first."""
+    if not args.get("no_rollback"):
+        return
+    ending = ending_of(task)
+    if ending is not None and task["worker_id"] is not None:
+        rollback.set_ending(tx, task["id"], msgspec.structs.replace(ending, given_up=True))
+    else:
+        finishing.give_up(tx, task, actor)
 
 
 def _unwant(tx: Transaction, task_id: int, outcome: str) -> None:

@@ -45,7 +45,7 @@ def ask(tx: Transaction, verb: str, task: Row, actor: str, args: Row) -> str:
         tx.unit(rehearse)
     for earlier in requests.dated(tx, task["id"]):
         requests.close(tx, earlier["id"], "replaced by a later request")
-    more = encode({key: value for key, value in args.items() if key in ("again", "from")})
+    more = encode({key: value for key, value in args.items() if key in ("again", "from", "no_rollback")})
     requests.add(tx, verb, task["id"], actor, more, add_seconds(tx.now, seconds))
     message = f"{verb} in {seconds:g} s"
     tx.event("OPERATOR_REQUEST", actor=actor, task_id=task["id"], reason=verb, message=message, ours=True)

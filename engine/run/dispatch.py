@@ -12,19 +12,22 @@ from typing import Any
 import msgspec
 
 from ..errors import IllegalTransition, StaleLease
+from ..rules.checkpoints import Resume
 from ..rules.holds import EVERYTHING
 from ..rules.payloads import encode
 from ..rules.route_settings import RouteSettings
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import attempts, checkpoints, holds, requests, slots, tasks
+from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
-from . import dated
+from . import dated, rollback
 from .attempt_logs import log_path
 from .leasing import Leasing
 from .messages import Run
-from .policies import Policies
+from .policies import Policies, Policy
+from .rollback import Rollbacks
 
 BATCH = 128
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
@@ -39,6 +42,7 @@ class Limits(msgspec.Struct, frozen=True):
     logs: str
     leasing: Leasing
     routing: RouteSettings
+    rollbacks: Rollbacks
     stopping: bool = False
 
 
@@ -130,27 +134,32 @@ _SPARE = 8
 
 
 def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Policies) -> Run | None:
-    """Claim one task and open its attempt. None: its checkpoints can't be read by this handler, so it goes to review."""
-    policy = policies.of(tasks.get(tx, claim.task_id))
+    """Claim one task and open its attempt. None: there is nothing that it could run, so it goes to review, or ends."""
+    seen = tasks.get(tx, claim.task_id)
+    policy = policies.of(seen)
     resume = checkpoints.resume_point(tx, claim.task_id, policy.checkpoint_version, migrates=policy.migrates)
+    ending = ending_of(seen)
+    step = rollback.choose(tx, seen, ending) if ending is not None else None
     story = resume.story if resume.seq else ""
+    if ending is not None:
+        story = f"rolls back {step['number']}:{step['name']}" if step else "nothing is left to roll back"
     task = tasks.claim(tx, claim, limits.lease, resumes_at=resume.seq, story=story)
     path = log_path(limits.logs, task["id"], task["attempt"])
     attempt_id = attempts.open_attempt(tx, task, path)
-    if resume.needs_review:
+    if ending is not None and step is None:
+        limits.rollbacks.nothing_to_run(tx, task, ending)
+        return None
+    if step is None and resume.needs_review:
         _refuse_checkpoints(tx, task, resume.skipped)
         return None
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
+    own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
     return Run(
         task_id=task["id"],
         attempt_id=attempt_id,
         attempt=task["attempt"],
         fence=task["fence"],
         type=task["type"],
-        payload=task["payload"],
-        checkpoint=encode(resume.data),
-        checkpoint_seq=0 if resume.again_from == 0 else resume.seq,
-        checkpoint_version=resume.version or policy.checkpoint_version,
         timeout=policy.timeout,
         log_path=path,
         exit_codes={str(code): word for code, word in policy.exit_codes.items()},
@@ -159,8 +168,38 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         max_retry=policy.max_retry,
         resources=holdings.resources,
         route=holdings.route,
-        older=list(resume.older) if policy.typed_checkpoint or policy.migrates else [],
+        **own,
     )
+
+
+def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:
+    """What the handler itself is given: its payload, and where it goes on."""
+    return {
+        "payload": task["payload"],
+        "checkpoint": encode(resume.data),
+        "checkpoint_seq": 0 if resume.again_from == 0 else resume.seq,
+        "checkpoint_version": resume.version or policy.checkpoint_version,
+        "older": list(resume.older) if policy.typed_checkpoint or policy.migrates else [],
+    }
+
+
+def _of_step(
+    tx: Transaction,
+    task: Mapping[str, Any],
+    attempt_id: int,
+    step: Mapping[str, Any],
+    resume: Resume,
+    policy: Policy,
+) -> dict[str, Any]:
+    """What an undo step is given: its arguments; the checkpoint only to be read."""
+    return {
+        "payload": rollback.payload_of(task, step),
+        "checkpoint": encode(resume.data),
+        "checkpoint_seq": 0,
+        "checkpoint_version": policy.checkpoint_version,
+        "step": step["name"],
+        "doubt": rollback.begin(tx, task, attempt_id, step),
+    }
 
 
 def _refuse_checkpoints(tx: Transaction, task: Mapping[str, Any], faults: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from ..rules.payloads import decode, encode
 from ..rules.selection import COMMAND_TYPE
 from ..store import attempts, operations, processes, tasks
 from ..store.transaction import Transaction
+from . import rollback
 from .messages import from_stored
 from .secrecy import masked
 
@@ -41,7 +42,7 @@ def refuse_retry(tx: Transaction, task: Row) -> None:
 
     A type with a `verify` asks it; a command is told of the doubt and finds out by itself.
     """
-    if task["type"] == COMMAND_TYPE:
+    if task["type"] == COMMAND_TYPE or task["ending"]:
         return
     found = operations.in_doubt(tx, task["id"])
     declared = processes.type_settings(tx).get(task["type"]) if found else None
@@ -99,6 +100,7 @@ def _settle(tx: Transaction, task: Row, found: Row, state: str, result: Any, act
             remedy=f"wait for its end, or end it: taskdeck cancel {holder['task_id']}",
         )
     operations.settle(tx, found["id"], state, _kept(tx, task, key, result) if state == "DONE" else None)
+    rollback.settled(tx, task, found["id"])
     tx.event(
         "OPERATOR_OPERATION",
         actor=actor,

@@ -183,24 +183,16 @@ class Engine:
         crash_at("after_engine_recorded")
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
-        outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
-        self._recorder = Recorder(self.config, self.policies, outcomes)
-        found = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
-        self._recovered = found.stories
+        self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
         for story in self._recovered:
             log.warning("recovered: %s", story)
+        self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
+        self._recorder = Recorder(self.config, self.policies, outcomes)
         self.workforce = Workforce()
         self.reception = Reception(
-            self.config,
-            self.clock,
-            self.writer,
-            self._recorder,
-            self.policies,
-            self.workforce,
-            self.wake,
-            self._engine_id,
+            self.config, self.clock, self.writer, self._recorder, self.policies, self.workforce, self.wake
         )
         self.warden = Warden(
             self.config,
@@ -217,7 +209,6 @@ class Engine:
         )
         self.prober = Prober(self.config, self.clock, self.writer, self.wake)
         self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
-        self.warden.adopt(found.survivors)
         server = await serve(self._socket, self._serve)
         try:
             await self.warden.start()
@@ -400,6 +391,7 @@ class Engine:
             logs=str(self.config.log_directory),
             leasing=self._leasing,
             routing=self.config.routing,
+            rollbacks=self._outcomes.rollbacks,
             stopping=self._stop.is_set(),
         )
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)

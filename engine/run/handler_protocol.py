@@ -89,6 +89,17 @@ class HandlerProtocol(LineProtocol):
             await self._attempt.end(key, state, scope, result)
         return {}
 
+    async def _on_rollback(self, said: dict[str, Any]) -> dict[str, Any]:
+        arguments = payloads.decode(said["arguments"], where="arguments")
+        number = await self._attempt.on_rollback(
+            said["on_rollback"],
+            arguments,
+            repeatable=bool(said["repeatable"]),
+            undoes=said["undoes"],
+            scope=said["scope"],
+        )
+        return {"number": number}
+
     async def _check(self, said: dict[str, Any]) -> dict[str, Any]:
         self._on_checkpoint()
         return {}
@@ -125,6 +136,7 @@ class HandlerProtocol(LineProtocol):
         "figures": (("note",), _figures),
         "save": (("merge",), _save),
         "settle": (("scope", "state", "result"), _settle),
+        "on_rollback": (("arguments", "repeatable", "undoes", "scope"), _on_rollback),
         "check": ((), _check),
         "blocked": (("host",), _blocked),
         "returned": ((), _returned),

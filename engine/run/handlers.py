@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,10 +22,11 @@ from ..rules import payloads
 from ..rules.cleaning import clean
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
-from . import declared, params
+from . import declared, params, undo
 from .http_payload import HttpPayload
 from .messages import TypeInfo
 from .shell import ShellPayload
+from .undo import Step
 
 GROUP = "taskdeck.handlers"
 """The entry-point group through which other packages ship handlers."""
@@ -63,6 +64,8 @@ class Handler:
     checkpoint: Any = None
     """The type that a checkpoint must fit; None = any object."""
     migrate: Migrate | None = None
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    """Its undo steps by name."""
     source: str = ""
     """The file or module by whose import it was declared; empty = built in."""
     root: str = ""
@@ -220,7 +223,8 @@ def _handler(declaration: Declaration, place: str, source: str, root: Path) -> H
         **declared.held(options),
     )
     after = parse_duration(options["verify_after"])
-    return Handler(info, function, kind, verify, after, checkpoint, migrate, source, str(root))
+    steps = undo.steps_of(function, sync=sync)
+    return Handler(info, function, kind, verify, after, checkpoint, migrate, steps, source, str(root))
 
 
 def _place(function: Callable[..., Any], where: str, root: Path) -> str:

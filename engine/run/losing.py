@@ -13,8 +13,10 @@ from ..errors import TaskdeckError
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
 from ..store import attempts, checkpoints, operations, requests, tasks
+from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
+from . import finishing
 from .policies import Policies
 
 TOTAL_FACTOR = 10
@@ -120,16 +122,34 @@ def _needs_a_person(task: Mapping[str, Any], policies: Policies, max_losses: int
 
 def _take_over(tx: Transaction, task: Mapping[str, Any], policies: Policies) -> str:
     number = task["id"]
-    if task["wanted"] == "cancel":
-        actor = requests.actor_of(tx, number, "cancel") or "operator"
-        tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
-        requests.close_all_of(tx, number, "cancelled")
-        return f"#{number} is cancelled"
-    resumes = _resume_point(tx, task, policies)
+    if _is_cancelled(task):
+        return _cancelled(tx, task)
+    resumes = "goes on rolling back" if task["ending"] else _resume_point(tx, task, policies)
     columns = tasks.wait_again(task, tx.now)
     tasks.transition(tx, task, PENDING, "taken_over", actor=ENGINE, message=resumes, columns=columns)
     _pause_if_wanted(tx, task)
+    if task["wanted"] == "cancel":
+        requests.close_all_of(tx, number, resumes)
     return f"#{number} {resumes}"
+
+
+def _is_cancelled(task: Mapping[str, Any]) -> bool:
+    """Does a cancel still hold? Of a rollback only one that gives it up; a kill was meant for the step."""
+    ending = ending_of(task)
+    return task["wanted"] == "cancel" and (ending is None or ending.given_up)
+
+
+def _cancelled(tx: Transaction, task: Mapping[str, Any]) -> str:
+    """The cancel that was on its way when the attempt ended still holds."""
+    number = task["id"]
+    actor = requests.actor_of(tx, number, "cancel") or "operator"
+    told = ""
+    if task["ending"]:
+        finishing.abandon(tx, task, actor)
+    else:
+        told = finishing.finish(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
+    requests.close_all_of(tx, number, told or "cancelled")
+    return f"#{number}: {told}" if told else f"#{number} is cancelled"
 
 
 def _review(tx: Transaction, task: Mapping[str, Any], losses: Mapping[str, Any], why: str) -> str:
@@ -142,15 +162,13 @@ def _review(tx: Transaction, task: Mapping[str, Any], losses: Mapping[str, Any],
 
 def _never_started(tx: Transaction, task: Mapping[str, Any], cause: str) -> str:
     attempts.close_attempt(tx, task["fence"], "never_started", "drained")
+    operations.forget_open_ones(tx, task["fence"])
     columns = {**tasks.wait_again(task, task["next_run_at"]), "fence": tx.next_fences(1)[0]}
     message = f"dispatched but never started: {cause}"
     tasks.transition(tx, task, PENDING, "drained", actor=ENGINE, message=message, columns=columns)
     after = {**task, **columns, "state": PENDING}
-    if task["wanted"] == "cancel":
-        actor = requests.actor_of(tx, task["id"], "cancel") or "operator"
-        tasks.transition(tx, after, CANCELLED, "user_cancel", actor=actor)
-        requests.close_all_of(tx, task["id"], "cancelled")
-        return f"#{task['id']} is cancelled"
+    if _is_cancelled(task):
+        return _cancelled(tx, after)
     _pause_if_wanted(tx, task)
     return f"#{task['id']} starts again"
 
@@ -161,10 +179,11 @@ def _lost_while_suspended(tx: Transaction, task: Mapping[str, Any], cause: str) 
     tx.event("ATTEMPT_LOST", actor=ENGINE, task_id=task["id"], level="warning", reason="worker_lost",
              message=f"the suspended attempt is gone: {cause}")  # fmt: skip
     after = {**task, "fence": fence, "worker_id": None}
-    for wish, state, reason in (("cancel", CANCELLED, "user_cancel"), ("resume", PENDING, "user_resume")):
-        if task["wanted"] == wish:
-            actor = requests.actor_of(tx, task["id"], wish) or "operator"
-            tasks.transition(tx, after, state, reason, actor=actor)
+    if _is_cancelled(task):
+        return _cancelled(tx, after)
+    if task["wanted"] == "resume":
+        actor = requests.actor_of(tx, task["id"], "resume") or "operator"
+        tasks.transition(tx, after, PENDING, "user_resume", actor=actor)
     requests.close_all_of(tx, task["id"], "the suspended attempt is gone")
     return f"#{task['id']} stays paused"
 

@@ -17,8 +17,11 @@ from .attempts import Attempt
 from .endings import InDoubt
 from .messages import OperationState
 
-inside_operation: ContextVar[bool] = ContextVar("inside_operation", default=False)
-"""In the body of an operation nobody is asked to stop: the effect might be half done."""
+inside_operation: ContextVar[tuple[str, str] | None] = ContextVar("inside_operation", default=None)
+"""Key and scope of the operation whose body this is. In there nobody is asked to stop: the effect might be half done."""
+
+ROLLING_BACK = ("", "")
+"""In an undo step, which is an operation as a whole, though none that the handler named."""
 
 Verify = Callable[[str], Awaitable[Any]]
 
@@ -43,7 +46,7 @@ class Once:
         self._verify = verify
         self._verify_after = verify_after
         self._check = check
-        self._inside: Token[bool] | None = None
+        self._inside: Token[tuple[str, str] | None] | None = None
 
     async def __aenter__(self) -> Once:
         state = await self._attempt.begin(self.key, self.scope)
@@ -51,7 +54,7 @@ class Once:
             await self._settle(state)
         elif state.state == "done":
             self._take(payloads.decode(state.result, where="result") if state.result else None)
-        self._inside = inside_operation.set(True)
+        self._inside = inside_operation.set((self.key, self.scope))
         return self
 
     async def __aexit__(

@@ -14,15 +14,29 @@ import msgspec
 from ..rules.failures import Failure, FailureClass
 from ..rules.payloads import decode, encode
 from ..rules.retry import Charges, RetryPolicy, decide
+from ..rules.rollback import Ending
 from ..rules.route_errors import ErrorType
 from ..rules.route_health import Sample
-from ..rules.tasks import CANCELLED, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, SUCCESS, TaskState
+from ..rules.tasks import (
+    CANCELLED,
+    FINISHED,
+    NEEDS_REVIEW,
+    PAUSED,
+    PENDING,
+    RETRYING,
+    RUNNING,
+    SUCCESS,
+    TaskState,
+)
 from ..rules.timing import add_seconds
 from ..store import attempts, requests, routes, tasks
+from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
+from .finishing import finish
 from .messages import Outcome
 from .policies import Policies
+from .rollback import Rollbacks
 from .secrecy import masked
 
 Task = dict[str, Any]
@@ -34,6 +48,7 @@ class Outcomes:
     def __init__(self, policies: Policies, uniform: Callable[[float, float], float]) -> None:
         self._policies = policies
         self.uniform = uniform
+        self.rollbacks = Rollbacks(policies, uniform)
 
     def apply(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         """Write the end (or the suspension) of the attempt that holds `task`."""
@@ -51,12 +66,32 @@ class Outcomes:
             outcome = msgspec.structs.replace(outcome, kind="drained")  # nobody asked: the worker was ending
         if outcome.kind == "drained" and task["wanted"] == "pause":
             outcome = msgspec.structs.replace(outcome, kind="paused")
-        getattr(self, f"_{outcome.kind}")(tx, task, outcome)
+        if (ending := ending_of(task)) is not None:
+            self._rolled_back(tx, task, ending, outcome)
+        else:
+            getattr(self, f"_{outcome.kind}")(tx, task, outcome)
         self._settle_wishes(tx, task)
+
+    def _rolled_back(self, tx: Transaction, task: Task, ending: Ending, outcome: Outcome) -> None:
+        """The attempt ran an undo step."""
+        if outcome.kind == "succeeded":
+            self.rollbacks.succeeded(tx, task, ending, outcome, self._close)
+        elif outcome.kind == "failed":
+            failure = msgspec.json.decode(outcome.failure, type=Failure)
+            self.rollbacks.failed(tx, task, ending, outcome, self._close, self._blamed(tx, task, failure))
+        elif outcome.kind == "in_doubt":
+            self.rollbacks.doubted(tx, task, ending, outcome, self._close)
+        elif outcome.kind == "cancelled":
+            self.rollbacks.killed(tx, task, ending, outcome, self._close)
+        else:
+            self.rollbacks.cut_off(tx, task, started=outcome.kind != "never_started")
+            getattr(self, f"_{outcome.kind}")(tx, task, outcome)
 
     def review(self, tx: Transaction, task: Task, outcome: Outcome, why: str) -> None:
         """How the attempt ended could not be applied (e.g. a result that breaks the limits): a person must look."""
         failure = Failure(FailureClass.FATAL, "bad_outcome", why, "outcome refused")
+        if task["ending"]:
+            self.rollbacks.cut_off(tx, task, started=True)
         if task["state"] is PAUSED:
             task = self._wake(tx, task)
         self._in_doubt(
@@ -89,9 +124,7 @@ class Outcomes:
         error = encode(
             {"class": failure.class_, "kind": failure.kind, "message": message, "rule": failure.rule}
         )
-        faulty = failure.detail if failure.class_ is FailureClass.RESOURCE_FAULT else ""
-        self._blame_routes(tx, task, failure, faulty)
-        self._close(tx, task, outcome, "failed", verdict.reason, error, faulty)
+        self._close(tx, task, outcome, "failed", verdict.reason, error, self._blamed(tx, task, failure))
         state = TaskState(verdict.state)
         columns = {
             **NO_LEASE,
@@ -102,20 +135,15 @@ class Outcomes:
         }
         if state in (RETRYING, PENDING):
             columns |= tasks.wait_again(task, add_seconds(tx.now, verdict.delay or 0.0))
-        tasks.transition(
-            tx,
-            task,
-            state,
-            verdict.reason,
-            actor=ENGINE,
-            message=f"{failure.kind}: {message}",
-            columns=columns,
-        )
+        end = finish if state in FINISHED else tasks.transition
+        told = f"{failure.kind}: {message}"
+        end(tx, task, state, verdict.reason, actor=ENGINE, message=told, columns=columns)
         if state is RETRYING:
             self._schedule_event(tx, task, columns, failure, verdict.delay or 0.0, policy.max_retry)
 
-    def _blame_routes(self, tx: Transaction, task: Task, failure: Failure, faulty: str) -> None:
-        """A route that its holder found broken: its health hears of it, as of any other failure; a unit is at FAULT."""
+    def _blamed(self, tx: Transaction, task: Task, failure: Failure) -> str:
+        """What is at fault, by name. A route's health hears of it, as of any other failure; a unit is at FAULT."""
+        faulty = failure.detail if failure.class_ is FailureClass.RESOURCE_FAULT else ""
         known = frozenset(each.value for each in ErrorType)
         error = ErrorType(failure.kind) if failure.kind in known else ErrorType.TUNNEL_FAILED
         for name in faulty.split():
@@ -128,6 +156,7 @@ class Outcomes:
                     settings=self._policies.config.routing,
                     uniform=self.uniform,
                 )
+        return faulty
 
     def _schedule_event(
         self,
@@ -152,7 +181,7 @@ class Outcomes:
     def _cancelled(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         self._close(tx, task, outcome, "cancelled", "user_cancel")
         actor = requests.actor_of(tx, task["id"], "cancel") or "operator"
-        tasks.transition(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
+        finish(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
 
     def _paused(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         self._close(tx, task, outcome, "paused", "user_pause")

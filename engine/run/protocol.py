@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
@@ -142,6 +143,27 @@ class LineProtocol:
         await self._attempt.end(key, "DONE" if said["done"] else "NOT_DONE", scope, said.get("result"))
         return {"state": "done" if said["done"] else "not_done"}
 
+    async def _rollback(self, said: dict[str, Any]) -> Answer:
+        argv = said["rollback"]
+        if (
+            not isinstance(argv, list)
+            or not argv
+            or not all(isinstance(word, str) and "\0" not in word for word in argv)
+        ):
+            raise InvalidPayload(
+                "the undo step was not registered", "it is a list of texts, the program first"
+            )
+        if not argv[0]:
+            raise InvalidPayload("the undo step was not registered", "its program is empty")
+        number = await self._attempt.on_rollback(
+            clean(shlex.join(argv), limit=80),
+            {"argv": argv},
+            repeatable=said.get("repeatable") is True,
+            undoes=_text(said, "undoes"),
+            scope=_text(said, "scope"),
+        )
+        return {"rollback": number}
+
     async def _event(self, said: dict[str, Any]) -> Answer:
         kind = _text(said, "event")
         if not EVENT_TYPE.fullmatch(kind):
@@ -162,6 +184,7 @@ class LineProtocol:
         "progress": (("note",), _progress),
         "checkpoint": (("merge", "reply"), _checkpoint),
         "operation": (("scope", "done", "result"), _operation),
+        "rollback": (("repeatable", "undoes", "scope"), _rollback),
         "event": (("message", "payload"), _event),
         "fault": (("message",), _fault),
     }

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar, Token
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -25,10 +26,13 @@ from .held import Held
 from .messages import Run
 from .resuming import Resumed
 from .sync_link import Stops, WorkerLink
+from .undo import chosen, of_run
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 PROGRESS_EVERY = 0.25
 """Seconds between two progress lines."""
+_inside: ContextVar[tuple[str, str] | None] = ContextVar("inside", default=None)
+"""Key and scope of the operation whose body this is, in this thread."""
 
 
 class SyncContext(AttemptView):
@@ -89,6 +93,30 @@ class SyncContext(AttemptView):
         if not key or len(key) > 500:
             raise ValueError("an operation key has 1 to 500 characters")
         return SyncOnce(self, key, scope or "", self._link, self._stops)
+
+    def on_rollback(self, step: Callable[..., Any] | str, /, **arguments: Any) -> None:
+        """Register an undo step, durable when it returns: call it before the effect that it undoes.
+
+        More about it at `Context.on_rollback`.
+        """
+        found = chosen(self._handler.steps, step, arguments)
+        key, scope = _inside.get() or ("", "")
+        text = payloads.encode(arguments)
+        self._link.ask(
+            on_rollback=found.name, arguments=text, repeatable=found.settles_doubt, undoes=key, scope=scope
+        )
+
+    def roll_back(self) -> Any:
+        """Run the undo step that this attempt is for; nobody is stopped in its middle."""
+        run = self._run
+        step, arguments = of_run(self._handler.steps, run)
+        if run.doubt is not None and not step.repeatable:
+            with self._stops.let_in():
+                self._clock.sleep(max(0.0, self._handler.verify_after - run.doubt))
+        if run.doubt is not None and step.verify is not None:
+            with suppress(NotDone):
+                return step.verify(self, **arguments)
+        return step.function(self, **arguments)
 
     def step(self, name: str) -> None:
         """Say that a step begins; the one before has succeeded. Shown in the task's events."""
@@ -163,6 +191,7 @@ class SyncOnce:
         self._context = context
         self._link = link
         self._stops = stops
+        self._token: Token[tuple[str, str] | None] | None = None
 
     def __enter__(self) -> SyncOnce:
         self._stops.check()
@@ -176,11 +205,14 @@ class SyncOnce:
         except BaseException:
             self._stops.release()
             raise
+        self._token = _inside.set((self.key, self.scope))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._token is not None:
+            _inside.reset(self._token)
         try:
             self._record(error)
         finally:

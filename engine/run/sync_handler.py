@@ -63,7 +63,7 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
             _end_child(0)
         context = SyncContext(run, held, handler, link, stops, clock)
         context.begin(resume(run, handler))
-        result = _call(handler, context, stops, run.payload)
+        result = context.roll_back() if run.step else _call(handler, context, stops, run.payload)
         if not link.is_ours:
             _end_child(0)
         return {"returned": "" if result is None else payloads.encode(result)}

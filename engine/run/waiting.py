@@ -5,14 +5,15 @@ The answer itself is `rules.selection.explain`, the same function that the sched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
 from ..rules import holds
-from ..rules.models import PAUSED_BY_HOLD, STANDING, STRANDED
+from ..rules.models import NOT_ROLLED_BACK, PAUSED_BY_HOLD, ROLLED_BACK, STANDING, STRANDED
 from ..rules.selection import Candidate, Situation, WorkerRoom, explain
-from ..rules.tasks import FINISHED, PAUSED, RUNNING, WAITING, TaskState
+from ..rules.shaping import ending
+from ..rules.tasks import FINISHED, NEEDS_REVIEW, PAUSED, RUNNING, WAITING, TaskState
 from .policies import Policies
 
 if TYPE_CHECKING:
@@ -50,26 +51,21 @@ def situation(
     )
 
 
-def waits(
-    row: Row,
-    now: Situation,
-    policies: Policies,
-    outlived: Callable[[], Collection[int]] = frozenset,
-    ahead: int = 0,
-) -> list[str]:
-    """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it.
-
-    `outlived`: the workers that run on where no engine does.
-    """
+def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[str]:
+    """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it."""
     state = TaskState(row["state"])
+    then = ending(row)
     if state in WAITING:
-        return list(explain(_candidate(row, policies), now, ahead))
-    if state == RUNNING and not now.engine and row["worker_id"] not in outlived():
+        told = [ROLLED_BACK.format(state=then.lower())] if then else []
+        return [*told, *explain(_candidate(row, policies), now, ahead)]
+    if state == RUNNING and not now.engine:
         return [STRANDED.format(point="its last checkpoint")]
     if state in FINISHED or state == RUNNING:
         return []
     if state == PAUSED and (scope := now.paused_by.get(row["id"])):
         return [PAUSED_BY_HOLD.format(what=holds.named(scope), target=holds.target(scope))]
+    if then and state == NEEDS_REVIEW:
+        return [NOT_ROLLED_BACK.format(id=row["id"], reason=row["reason"])]
     return [STANDING[state].format(id=row["id"], reason=row["reason"])]
 
 

@@ -50,6 +50,14 @@ def doubt_open_ones(tx: Transaction, fence: int) -> list[str]:
     return _doubt(tx, "fence = ? AND state = 'BEGUN'", fence)
 
 
+def forget_open_ones(tx: Transaction, fence: int) -> None:
+    """What was begun with the claim of an attempt that never started has certainly not happened."""
+    tx.connection.execute(
+        "UPDATE operation SET state = 'NOT_DONE', ended_at = ? WHERE fence = ? AND state = 'BEGUN'",
+        (tx.now, fence),
+    )
+
+
 def doubt_without_attempt(tx: Transaction) -> list[str]:
     """Operations that were begun by attempts which have ended since: in doubt as well. Returns the keys."""
     return _doubt(tx, "state = 'BEGUN' AND attempt_id IN (SELECT id FROM attempt WHERE ended_at IS NOT NULL)")

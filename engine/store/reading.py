@@ -87,28 +87,10 @@ class Reader:
             found += self._dicts(later.limit(limit - len(found)))
         return found
 
-    def task_ids(
-        self,
-        wanted: Filter,
-        *,
-        now: str,
-        after: int | None = None,
-        before: int | None = None,
-        limit: int = 0,
-        skip: int = 0,
-        newest_first: bool = False,
-    ) -> list[int]:
-        """The ids of the tasks that match, oldest first, between `after` and `before`; `limit` 0 = all."""
-        query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), *_between(after, before), True)
-        query = query.order_by(t.Task.id.desc() if newest_first else t.Task.id)
-        if limit:
-            query = query.limit(limit).offset(skip)
+    def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
+        """The ids of all tasks that match, oldest first."""
+        query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), True).order_by(t.Task.id)
         return self.ask(lambda connection: [row[0] for row in connection.execute(*query.sql())])
-
-    def count(self, wanted: Filter, *, now: str, after: int | None = None) -> int:
-        """How many tasks match, with ids over `after`."""
-        query = t.Task.select().where(*task_conditions(wanted, now), *_between(after, None), True)
-        return self._read(lambda: query.count(self._db))
 
     def states(self, ids: list[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
@@ -134,6 +116,11 @@ class Reader:
         family = self.ask(lambda connection: connection.execute(FAMILY, (task_id,)).fetchone()[0])
         own = (t.Operation.task_id == task_id) | (t.Operation.scope == f"task:{family}")
         return self._dicts(t.Operation.select().where(own).order_by(t.Operation.id))
+
+    def rollback_steps(self, task_id: int) -> list[Row]:
+        """The undo steps that a task registered, in their order."""
+        own = t.RollbackStep.task_id == task_id
+        return self._dicts(t.RollbackStep.select().where(own).order_by(t.RollbackStep.number))
 
     def workers(self, *, ended: int = 0) -> list[Row]:
         """Workers that live, and the last `ended` that don't; oldest first."""
@@ -291,11 +278,6 @@ def _unreadable(path: Path, error: Exception) -> StoreError | NotPermitted:
     return StoreError(
         f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup"
     )
-
-
-def _between(after: int | None, before: int | None) -> list[Any]:
-    over = [] if after is None else [t.Task.id > after]
-    return over if before is None else [*over, t.Task.id < before]
 
 
 def _task_columns(whole: bool) -> ModelSelect[Any]:

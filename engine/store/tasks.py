@@ -164,6 +164,17 @@ def transition(
         _finished(tx, task, to, reason, actor)
 
 
+def set_columns(tx: Transaction, task: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
+    """Set columns of a task that stays in the state in which the caller saw it. Raises as `transition` does."""
+    assignments = "".join(f", {column} = ?" for column in columns)
+    changed = tx.connection.execute(
+        f"UPDATE task SET updated_at = ?{assignments} WHERE id = ? AND state = ? AND fence = ?",
+        (tx.now, *columns.values(), task["id"], task["state"].value, task["fence"]),
+    ).rowcount
+    if changed != 1:
+        raise _moved_on(tx, task["id"], task["state"], task["state"], task["fence"])
+
+
 def _finished(tx: Transaction, task: Mapping[str, Any], to: TaskState, reason: str, actor: str) -> None:
     started = task.get("started_at")
     summary: dict[str, Any] = {"state": to.value, "attempts": task["attempt"], "retries": task["retry_count"]}

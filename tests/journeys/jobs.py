@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from taskdeck.engine import Context, task
+from taskdeck.engine import Context, Fatal, rollback, task
 
 
 class Note(msgspec.Struct):
@@ -42,6 +42,23 @@ async def walk(ctx: Context, way: Walk) -> dict[str, int]:
         await ctx.save(done=number)
         await asyncio.sleep(way.pause)
     return {"done": way.to}
+
+
+@rollback("undo")
+async def undo(ctx: Context, file: str, what: str) -> None:
+    """Take one thing back."""
+    append(file, f"undo {what}")
+
+
+@task("saga")
+async def saga(ctx: Context, note: Note) -> None:
+    """Do three things, each with what undoes it, and fail for good."""
+    for what in ("a", "b", "c"):
+        async with ctx.once(what) as op:
+            if not op.done:
+                await ctx.on_rollback(undo, file=note.file, what=what)
+                append(note.file, f"do {what}")
+    raise Fatal("no such account")
 
 
 def append(file: str, line: str) -> None:

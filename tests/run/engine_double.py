@@ -47,7 +47,6 @@ class EngineDouble:
             "attempt_bytes": 1_000_000,
             "attempt_files": 3,
             "environment": ["PATH", "HOME", "LANG"],
-            "away_limit": 0.0,
         } | settings
         self.worker = self._start(handlers, environ)
 
@@ -56,6 +55,8 @@ class EngineDouble:
         """Where attempts of this test log."""
         self.checkpoints: dict[int, dict[str, Any]] = {}
         self.operations: dict[tuple[str, str], dict[str, Any]] = {}
+        self.steps: list[m.OnRollback] = []
+        """Undo steps, as they were registered."""
         self.age = 60.0
         """Age of an operation in doubt, seconds."""
         self.stale: set[int] = set()
@@ -201,7 +202,9 @@ class EngineDouble:
                 self.say(
                     m.Welcome(1, database=str(self.folder / "t.db"), logs=str(self.folder), **self._welcome)
                 )
-            case m.Save() | m.OperationBegin() | m.OperationEnd() if message.fence in self.stale:
+            case m.Save() | m.OperationBegin() | m.OperationEnd() | m.OnRollback() if (
+                message.fence in self.stale
+            ):
                 self.say(m.Answer(message.req, {}, "stale"))
             case m.Save() if self._held is not None:
                 self._held.append(message)
@@ -213,6 +216,9 @@ class EngineDouble:
                 self._unsettled.discard(message.fence)
             case m.OperationBegin():
                 self.say(m.Answer(message.req, self._begin(message)))
+            case m.OnRollback():
+                self.steps.append(message)
+                self.say(m.Answer(message.req, {"number": len(self.steps)}))
             case m.OperationEnd():
                 self.operations[message.scope, message.key] = {
                     "state": message.state,

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from taskdeck.engine import Context, Delay, Fatal, NotDone, Retry, StopRequested, task
+from taskdeck.engine import Context, Delay, Fatal, NotDone, Retry, StopRequested, rollback, task
 
 
 class Page(msgspec.Struct):
@@ -269,3 +269,33 @@ async def walk(ctx: Context, params: dict[str, Any]) -> Any:
     saved = ctx.saved
     await ctx.save(**params)
     return {"from": saved and saved.page, "now": dict(ctx.checkpoint)}
+
+
+async def is_released(ctx: Context, order: int) -> str:
+    ctx.event("VERIFIED", str(order))
+    if not site_has_it():
+        raise NotDone
+    return "released before"
+
+
+@rollback("release", verify=is_released)
+async def release(ctx: Context, order: int) -> Any:
+    ctx.event("RELEASED", str(order))
+    ctx.check()
+    return {"released": order, "from": dict(ctx.checkpoint)}
+
+
+@rollback("refund", repeatable=True)
+async def refund(ctx: Context) -> str:
+    raise Fatal("no such payment")
+
+
+@task("order", verify_after="100ms")
+async def order(ctx: Context, params: dict[str, Any]) -> None:
+    async with ctx.once("reserve"):
+        await ctx.on_rollback(release, order=17)
+    await ctx.on_rollback("refund")
+    if params.get("wrong") == "arguments":
+        await ctx.on_rollback(release, number=17)
+    if params.get("wrong") == "function":
+        await ctx.on_rollback(lambda ctx: None)

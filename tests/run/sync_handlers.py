@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from taskdeck.engine import Delay, Fatal, NotDone, Retry, SyncContext, task
+from taskdeck.engine import Delay, Fatal, NotDone, Retry, SyncContext, rollback, task
 
 
 class Page(msgspec.Struct):
@@ -241,3 +241,21 @@ def walk(ctx: SyncContext, params: dict[str, Any]) -> Any:
     saved = ctx.saved
     ctx.save(**params)
     return {"from": saved and saved.page, "now": dict(ctx.checkpoint)}
+
+
+def is_released(ctx: SyncContext, order: int) -> str:
+    if not site_has_it():
+        raise NotDone
+    return "released before"
+
+
+@rollback("release", verify=is_released)
+def release(ctx: SyncContext, order: int) -> Any:
+    return {"released": order}
+
+
+@task("order", verify_after="10ms")
+def order(ctx: SyncContext) -> None:
+    with ctx.once("reserve"):
+        ctx.on_rollback(release, order=17)
+    ctx.on_rollback("release", order=18)

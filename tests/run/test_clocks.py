@@ -66,7 +66,8 @@ def started(scratch: Scratch) -> list[int]:
         WorkerRoom(row[0], 10, 0, frozenset({"fetch"}), False)
         for row in scratch.query("SELECT id FROM worker")
     )
-    limits = Limits(rooms, 10, 300.0, "logs", Leasing(random.Random(1)), RouteSettings())
+    rollbacks = Outcomes(scratch.policies, lambda low, high: low).rollbacks
+    limits = Limits(rooms, 10, 300.0, "logs", Leasing(random.Random(1)), RouteSettings(), rollbacks)
     done = scratch.do(dispatch, limits, scratch.policies)
     return [run.task_id for runs in done.runs.values() for run in runs]
 

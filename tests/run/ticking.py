@@ -27,9 +27,8 @@ class Engine:
         self.worker_id = scratch.worker("engine-worker")
         self.free = free
         self.leasing = Leasing(random.Random(7))
-        self.recorder = Recorder(
-            scratch.config, scratch.policies, Outcomes(scratch.policies, lambda low, high: low)
-        )
+        self.outcomes = Outcomes(scratch.policies, lambda low, high: low)
+        self.recorder = Recorder(scratch.config, scratch.policies, self.outcomes)
 
     def publish(self, *types: TypeInfo) -> None:
         """What the workers can run from now on."""
@@ -48,6 +47,7 @@ class Engine:
             logs="/logs",
             leasing=self.leasing,
             routing=self.scratch.config.routing,
+            rollbacks=self.outcomes.rollbacks,
         )
         return self.scratch.do(dispatch, limits, self.scratch.policies)
 

@@ -10,7 +10,7 @@ from typing import Any
 from taskdeck.engine import views
 
 from .. import format as look
-from ..verbs import task_page
+from ..verbs import task_page, task_records
 from . import tables
 from .reads import Detail
 from .states import Glyphs
@@ -45,6 +45,7 @@ def _summary(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
             ("state", f"{task.state.lower().replace('_', ' ')} ({task.reason.replace('_', ' ')})"),
             ("why", "\n".join(why)),
             ("wanted", task.wanted or ""),
+            ("rollback", _rollback(task)),
             ("what", _what(task)),
             ("progress", _progress(task)),
             ("error", look.block(task_page.error(task.error)) if task.error else ""),
@@ -95,6 +96,15 @@ def _last_checkpoint(found: Detail) -> str:
     return f"{last['seq']} at {look.local(last['created_at'])}"
 
 
+def _rollback(task: views.TaskView) -> str:
+    """`3 of 4 steps done, then cancelled`, while it is rolled back or could not be."""
+    steps = task.rollback if isinstance(task.rollback, list) else []
+    if not task.ending:
+        return ""
+    done = sum(each.state != "REGISTERED" and not each.error for each in steps)
+    return f"{done} of {len(steps)} steps done, then {task.ending.lower()}"
+
+
 def _attempts(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
     attempts = found.task.attempts if isinstance(found.task.attempts, list) else []
     lines: list[str] = []
@@ -129,6 +139,10 @@ def _checkpoint(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
         since = look.local(each["doubt_at"] or each["ended_at"] or each["begun_at"])
         state = each["state"].lower().replace("_", " ")
         lines.append(f"operation {look.tidy(str(each['operation_key']))}: {state} since {since}")
+    for step in found.task.rollback if isinstance(found.task.rollback, list) else ():
+        lines.append(
+            f"undo {step.number} {look.tidy(step.name)}: {task_records.step_state(found.task, step)}"
+        )
     return [part for text in lines for part in look.wrap(text, width)]
 
 

@@ -26,6 +26,10 @@ Targets = Annotated[
 ]
 Whole = Annotated[bool, typer.Option("--all", help="Everything, also what is added later.")]
 
+NoRollback = Annotated[
+    bool, typer.Option("--no-rollback", help="Without its undo steps, also where some of them failed.")
+]
+
 MOST_SHOWN = 10
 
 FITTING = {
@@ -72,9 +76,15 @@ def stop(ctx: typer.Context, words: Sequence[str], everything: bool, yes: bool) 
     return _act(ctx.obj, "stop", words, False, yes)
 
 
-def cancel(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:
+def cancel(
+    ctx: typer.Context,
+    words: Words = None,
+    everything: All = False,
+    yes: Yes = False,
+    no_rollback: NoRollback = False,
+) -> int:
     """Cancel tasks: waiting ones at once, running ones are asked to end and ended after a grace."""
-    return _act(ctx.obj, "cancel", words, everything, yes)
+    return _act(ctx.obj, "cancel", words, everything, yes, **_giving_up(no_rollback))
 
 
 def kill(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:
@@ -115,9 +125,19 @@ def _checkpoint(text: str) -> int | str:
     )
 
 
-def discard(ctx: typer.Context, words: Words = None, everything: All = False, yes: Yes = False) -> int:
+def discard(
+    ctx: typer.Context,
+    words: Words = None,
+    everything: All = False,
+    yes: Yes = False,
+    no_rollback: NoRollback = False,
+) -> int:
     """Give up tasks that need a review: they are dead."""
-    return _act(ctx.obj, "discard", words, everything, yes)
+    return _act(ctx.obj, "discard", words, everything, yes, **_giving_up(no_rollback))
+
+
+def _giving_up(no_rollback: bool) -> dict[str, Any]:
+    return {"no_rollback": True} if no_rollback else {}
 
 
 def _act(
@@ -188,10 +208,14 @@ def _more(found: Sequence[int], words: str) -> str:
     return words.format(len(found) - MOST_SHOWN) if len(found) > MOST_SHOWN else ""
 
 
+def _needs_an_engine(message: str) -> bool:
+    return message.startswith(("asked to", "is killed")) or "rolled back first" in message
+
+
 def _tell_without_engine(verb: str, results: Sequence[dict[str, Any]]) -> None:
     """What was asked of a task that nobody runs, or lets one start that nobody starts, needs an engine."""
     done = [each for each in results if each["ok"]]
-    asked = any((each.get("message") or "").startswith(("asked to", "is killed")) for each in done)
+    asked = any(_needs_an_engine(each.get("message") or "") for each in done)
     if not asked and not (done and verb in ("resume", "retry")):
         return
     output.flush()

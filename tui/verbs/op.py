@@ -1,5 +1,6 @@
-"""`op begin|done KEY`: the operations of a running command, from a shell script, over the socket it was given.
+"""`op begin|done KEY`, `op rollback -- COMMAND`: what a running shell script does at most once, and what undoes it.
 
+It speaks over the socket that the script was given.
 The exit codes of `begin` make `taskdeck op begin KEY && EFFECT && taskdeck op done KEY` safe: the effect is only reached
 where it certainly was not begun before.
 """
@@ -68,6 +69,24 @@ def done(
             raise UsageError("the result is no JSON", str(error)) from None
     answer = _ask(message)
     _say(ctx.obj, answer, "done")
+    return 0
+
+
+@op.command(context_settings={"ignore_unknown_options": True})
+def rollback(
+    ctx: typer.Context,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What undoes the effect.")],
+    undoes: Annotated[
+        str,
+        typer.Option("--undoes", metavar="KEY", help="The operation that has not happened any more then."),
+    ] = "",
+    repeatable: Annotated[
+        bool, typer.Option("--repeatable", help="It may be run again after a crash in its middle.")
+    ] = False,
+) -> int:
+    """Register a command that undoes what comes next; it runs where the task is cancelled or fails for good."""
+    answer = _ask({"rollback": command, "repeatable": repeatable, **({"undoes": undoes} if undoes else {})})
+    _say(ctx.obj, answer, f"step {answer.get('rollback')}")
     return 0
 
 

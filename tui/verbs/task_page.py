@@ -51,6 +51,7 @@ def page(task: views.TaskView) -> list[str]:
         *_attempts(task),
         *task_records.checkpoints(task),
         *task_records.operations(task),
+        *task_records.rollback(task),
         *_last_output(task),
     ]
 
@@ -63,6 +64,7 @@ def _fields(task: views.TaskView) -> list[str]:
             *_command(task),
             ("waits", "\n".join(local_times(look.tidy(reason)) for reason in task.waits)),
             ("wanted", task.wanted or ""),
+            ("rollback", f"then {task.ending.lower()}" if task.ending else ""),
             ("progress", progress(task.progress) if task.progress else ""),
             ("error", look.block(_message(task.error)) if task.error else ""),
             ("needs", _needs(task)),

@@ -1,4 +1,4 @@
-"""What a task has on record: its kept checkpoints and its operations. Text only."""
+"""What a task has on record: its kept checkpoints, its operations and its undo steps. Text only."""
 
 from __future__ import annotations
 
@@ -52,6 +52,35 @@ def operations(task: views.TaskView) -> list[str]:
     ]
     headers = ("OPERATION", "STATE", f"SINCE ({look.zone(now)})", "ATTEMPT", "RESULT")
     return ["", *look.table(headers, rows, width=output.width())]
+
+
+def rollback(task: views.TaskView) -> list[str]:
+    """The undo steps, in the order in which they were registered; they run from the last to the first."""
+    if not isinstance(task.rollback, list) or not task.rollback:
+        return []
+    rows = [
+        (str(each.number), look.tidy(each.name), step_state(task, each), _given(each), _story(each))
+        for each in task.rollback
+    ]
+    return ["", *look.table(("UNDO", "STEP", "STATE", "WITH", "ERROR"), rows, width=output.width())]
+
+
+def step_state(task: views.TaskView, step: views.StepView) -> str:
+    """How a step stands: `registered`, `done`, `in doubt` …"""
+    if step.state == "REGISTERED" and task.state == "SUCCESS":
+        return "not needed"
+    return step.state.lower().replace("_", " ")
+
+
+def _given(step: views.StepView) -> str:
+    arguments = step.arguments
+    if not arguments or (isinstance(arguments, dict) and set(arguments) == {"argv"}):
+        return ""
+    return look.tidy(output.json_text(arguments))
+
+
+def _story(step: views.StepView) -> str:
+    return look.tidy(str(step.error.get("message", ""))) if isinstance(step.error, dict) else ""
 
 
 def _age(since: str) -> str:
