@@ -84,7 +84,9 @@ class Scratch:
 
         def unit(tx: Transaction) -> dict[str, Any]:
             seen = tasks.get(tx, task_id)["state"]
-            task = tasks.claim(tx, tasks.Claim(task_id, seen, worker_id), lease, resumes_at=0)
+            task = tasks.claim(
+                tx, tasks.Claim(task_id, seen, worker_id), tasks.get(tx, task_id), lease, resumes_at=0
+            )
             attempts.open_attempt(tx, task, None)
             attempts.mark_started(tx, task["fence"], 0)
             return task

@@ -143,7 +143,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
     story = resume.story if resume.seq else ""
     if ending is not None:
         story = f"rolls back {step['number']}:{step['name']}" if step else "nothing is left to roll back"
-    task = tasks.claim(tx, claim, limits.lease, resumes_at=resume.seq, story=story)
+    task = tasks.claim(tx, claim, seen, limits.lease, resumes_at=resume.seq, story=story)
     path = log_path(limits.logs, task["id"], task["attempt"])
     attempt_id = attempts.open_attempt(tx, task, path)
     if ending is not None and step is None:

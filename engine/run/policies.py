@@ -5,8 +5,8 @@ The task's own, else the configuration's for its type, else the handler's, else 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -36,20 +36,43 @@ class Policy(msgspec.Struct, frozen=True):
     allow_direct: bool
 
 
+_OWN = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+"""The columns of a task that its policy hangs on."""
+_OWN_NEEDS = ("type", "needs", "route", "allow_direct")
+
+MOST_KNOWN = 1000
+"""Policies that are kept."""
+
+K = TypeVar("K")
+
+
 class Policies:
     """Answers for every type. `publish` takes what the newest worker declares."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
+        self._config = config
         self._declared: dict[str, TypeInfo] = {}
+        self._forget()
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self._config
+
+    @config.setter
+    def config(self, config: Config) -> None:
+        self._config = config
+        self._forget()
 
     def publish(self, types: list[TypeInfo]) -> None:
         """Take over the declarations of a worker's manifest."""
         self._declared = {info.name: info for info in types}
+        self._forget()
 
     def load(self, settings: Mapping[str, str]) -> None:
         """Take over what was published before: name → settings JSON, as the store keeps it."""
         self._declared = {name: from_stored(text) for name, text in settings.items()}
+        self._forget()
 
     @property
     def declared(self) -> Mapping[str, TypeInfo]:
@@ -57,7 +80,10 @@ class Policies:
         return self._declared
 
     def of(self, task: Mapping[str, Any]) -> Policy:
-        """The policy of a task row."""
+        """The policy of a task row. Most tasks of a type have the same one, which is put together once."""
+        return _kept(self._known, tuple(task[column] for column in _OWN), lambda: self._put_together(task))
+
+    def _put_together(self, task: Mapping[str, Any]) -> Policy:
         general = self.config.retry
         own = self.config.types.get(task["type"], TypeSettings())
         declared = self._declared.get(task["type"])
@@ -78,8 +104,17 @@ class Policies:
             **self.needs_of(task),
         )
 
-    def needs_of(self, task: Mapping[str, Any]) -> dict[str, Any]:
+    def _forget(self) -> None:
+        """New ones, not emptied: a thread that is putting a policy together must not leave an old one in them."""
+        self._known: dict[tuple[Any, ...], Policy] = {}
+        self._known_needs: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def needs_of(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """What an attempt of this task must hold: `needs` (pool → count), `route`, `allow_direct`."""
+        key = tuple(task[column] for column in _OWN_NEEDS)
+        return _kept(self._known_needs, key, lambda: self._needs(task))
+
+    def _needs(self, task: Mapping[str, Any]) -> dict[str, Any]:
         own = self.config.types.get(task["type"], TypeSettings())
         declared = self._declared.get(task["type"])
         words = msgspec.json.decode(task["needs"]) if task["needs"] else None
@@ -113,6 +148,15 @@ class Policies:
         if self.config.shell.concurrency and COMMAND_TYPE not in self.config.types:
             caps[COMMAND_TYPE] = self.config.shell.concurrency
         return caps
+
+
+def _kept(known: dict[tuple[Any, ...], K], key: tuple[Any, ...], make: Callable[[], K]) -> K:
+    found = known.get(key)
+    if found is None:
+        found = make()
+        if len(known) < MOST_KNOWN:
+            known[key] = found
+    return found
 
 
 def _first(*values: Any) -> Any:

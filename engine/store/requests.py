@@ -16,6 +16,17 @@ MANNERS = {"pause": ("pause", "stop"), "resume": ("resume",), "cancel": ("cancel
 """What is wanted of a task (`task.wanted`) → the verbs that ask for it, the gentler first."""
 
 
+# With each tick or each end of an attempt, hence constant SQL (docs/decisions/0003).
+_CLOSE_ALL = (
+    "UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL AND not_before <= ?"
+)
+_DUE = (
+    "SELECT id, verb, task_id, args, actor FROM request"
+    " WHERE done_at IS NULL AND not_before <= ? AND not_before > created_at ORDER BY id"
+)
+_NEXT = "SELECT min(not_before) FROM request WHERE done_at IS NULL AND not_before > ?"
+
+
 def add(
     tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = ""
 ) -> int:
@@ -37,7 +48,7 @@ def answer(tx: Transaction, request_id: int, outcome: str) -> None:
 
 def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
     """Close what is still open for a task; what is dated ahead stands, whatever became of the attempt meanwhile."""
-    _close(tx, outcome, Request.task_id == task_id, Request.not_before <= tx.now)
+    tx.connection.execute(_CLOSE_ALL, (tx.now, outcome, task_id, tx.now))
 
 
 def _close(tx: Transaction, outcome: str, *which: Any) -> None:
@@ -87,15 +98,9 @@ def _ahead(tx: Transaction, which: Any) -> list[dict[str, Any]]:
 
 def due(tx: Transaction) -> list[dict[str, Any]]:
     """Open requests that were dated ahead (undo) and whose time has come."""
-    query = Request.select(Request.id, Request.verb, Request.task_id, Request.args, Request.actor).where(
-        Request.done_at.is_null(), Request.not_before <= tx.now, Request.not_before > Request.created_at
-    )
-    return list(query.order_by(Request.id).dicts().execute(tx.db))
+    return tx.rows(_DUE, tx.now)
 
 
 def next_dated(tx: Transaction) -> str | None:
     """When the next request that is dated ahead comes due (UTC text)."""
-    query = Request.select(fn.min(Request.not_before)).where(
-        Request.done_at.is_null(), Request.not_before > tx.now
-    )
-    return next(iter(query.tuples().execute(tx.db)))[0]
+    return tx.connection.execute(_NEXT, (tx.now,)).fetchone()[0]

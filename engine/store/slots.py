@@ -215,6 +215,8 @@ def take_from_pool(
 
 def started(tx: Transaction, fence: int) -> None:
     """The attempt of this fence has begun: what it leased is RUNNING."""
+    if not _holds_any(tx, fence):
+        return
     for slots in BOTH:
         for row in slots.rows(tx, "s.fence = ? AND s.state = 'LEASED'", fence):
             change = rules.start(
@@ -227,6 +229,8 @@ def release(
     tx: Transaction, fence: int, *, dead: bool = False, faulty: Iterable[str] = (), message: str = ""
 ) -> None:
     """The attempt of this fence has ended: give back all that it held. Twice is once, since nothing is held then."""
+    if not _holds_any(tx, fence):
+        return
     broken = set(faulty)
     for slots in BOTH:
         for row in slots.rows(tx, f"s.fence = ? AND {HELD}", fence):
@@ -237,6 +241,15 @@ def release(
             slots.apply(tx, row, change, message=message, error=message if is_faulty else None)
             if is_faulty:
                 _fault_siblings(tx, slots, row, message)
+
+
+def _holds_any(tx: Transaction, fence: int) -> bool:
+    """Most attempts hold nothing: one look tells."""
+    sql = (
+        f"SELECT 1 FROM resource_slot WHERE fence = ? AND {HELD}"
+        f" UNION ALL SELECT 1 FROM route_slot WHERE fence = ? AND {HELD} LIMIT 1"
+    )
+    return tx.connection.execute(sql, (fence, fence)).fetchone() is not None
 
 
 def _fault_siblings(tx: Transaction, slots: SlotTable, row: Row, message: str) -> None:

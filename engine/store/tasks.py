@@ -243,14 +243,15 @@ def running_by_type(tx: Transaction) -> dict[str, int]:
     return dict(tx.connection.execute(sql).fetchall())
 
 
-def claim(tx: Transaction, wish: Claim, lease: float, *, resumes_at: int, story: str = "") -> dict[str, Any]:
-    """Make the task RUNNING on its worker under a new fence; the caller has checked the caps. Returns the new row.
+def claim(
+    tx: Transaction, wish: Claim, task: dict[str, Any], lease: float, *, resumes_at: int, story: str = ""
+) -> dict[str, Any]:
+    """Make `task` (its row, read in this transaction) RUNNING under a new fence; the caller has checked the caps.
 
-    `story` says in words where it goes on.
+    `story` says in words where it goes on. Returns the new row.
 
     Raises `IllegalTransition` when the task is no longer in the state that the caller saw (TF004).
     """
-    task = get(tx, wish.task_id)
     if task["state"] is not wish.state:
         raise IllegalTransition(f"#{wish.task_id} is {task['state']} by now, not {wish.state}")
     columns = {
