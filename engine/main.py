@@ -7,8 +7,6 @@ usage: python -m taskdeck.engine.main --db PATH [--config PATH] [--until-idle] [
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -16,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from . import __version__
 from .clock import system_clock
-from .commands import ENGINE_VERBS, make_redactor
 from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock
 from .errors import TaskdeckError
 from .rules.timing import utc_text
 
+# What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
 if TYPE_CHECKING:
+    import argparse
+
     from .run.announce import Announcer
     from .run.engine import Engine, RunOptions
 
@@ -79,6 +79,7 @@ def build(
 
     Imports all that an engine needs, which takes a while: a screen calls it in a thread, after its first paint.
     """
+    from .commands import ENGINE_VERBS, make_redactor
     from .edge import applog
     from .run.engine import Engine, RunOptions
 
@@ -127,6 +128,8 @@ def serve(arguments: list[str]) -> int:
 
 
 def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
+    import asyncio
+
     from .run.engine import RunOptions
 
     config = load(path=options.config, db=options.db)
@@ -143,6 +146,8 @@ def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="taskdeck.engine.main")
     parser.add_argument("--db", type=Path, required=True)
     parser.add_argument("--config", type=Path)

@@ -236,11 +236,37 @@ class View:
         begins = not kept or kept[0]["again_from"] == 0
         return STRANDED.format(point="the beginning" if begins else f"checkpoint {kept[0]['seq']}")
 
-    def task_ids(self, wanted: Filter) -> list[int]:
-        """The ids of all matching tasks, oldest first."""
+    def task_ids(
+        self,
+        wanted: Filter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 0,
+        skip: int = 0,
+        newest_first: bool = False,
+    ) -> list[int]:
+        """The ids of the matching tasks, oldest first, between `after` and `before`; `limit` 0 = all of them.
+
+        With a limit and keys the cost is that of the answer; `skip` is counted through, 20 ms a million.
+        """
         return self._reader.task_ids(
-            _with_pools(wanted, self._policies()) if wanted.pools else wanted, now=self.now
+            self._told(wanted),
+            now=self.now,
+            after=after,
+            before=before,
+            limit=limit,
+            skip=skip,
+            newest_first=newest_first,
         )
+
+    def count(self, wanted: Filter, *, after: int | None = None) -> int:
+        """How many tasks match, with ids over `after` (30 ms a million without a filter)."""
+        return self._reader.count(self._told(wanted), now=self.now, after=after)
+
+    def _told(self, wanted: Filter) -> Filter:
+        """A filter with what the store can't know: which types lease from the pools it names."""
+        return _with_pools(wanted, self._policies()) if wanted.pools else wanted
 
     def states(self, task_ids: Sequence[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
@@ -254,7 +280,9 @@ class View:
         row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
         policies = self._policies()
         situation = self._situation([row], policies)
-        waits = waiting.waits(row, situation, policies, ahead=self._reader.ahead(row, now=self.now))
+        waits = waiting.waits(
+            row, situation, policies, self._outlived, ahead=self._reader.ahead(row, now=self.now)
+        )
         return task, [*waits, *([] if self._settles_doubt(task) else doubts(task))]
 
     def _settles_doubt(self, task: TaskView) -> bool:
@@ -267,7 +295,14 @@ class View:
         runs: dict[int, list[str]] = {}
         for row in self._reader.running_attempts():
             runs.setdefault(row["worker_id"], []).append(f"#{row['task_id']}.{row['number']}")
-        return [worker(row, runs.get(row["id"], [])) for row in self._reader.workers(ended=ended)]
+        return [
+            worker(row, runs.get(row["id"], []), alive=_lives(row))
+            for row in self._reader.workers(ended=ended)
+        ]
+
+    def _outlived(self) -> frozenset[int]:
+        """The workers that run on although no engine does."""
+        return frozenset(row["id"] for row in self._reader.workers() if _lives(row))
 
     def resources(self, name: str | None = None) -> list[ResourceView]:
         """All resources by pool, a row each or one for each slot; with `name` those of one. Raises `NotFound`."""
@@ -421,7 +456,7 @@ class View:
         return self._shaper.task(
             row,
             max_retry=policy.max_retry,
-            waits=waiting.waits(row, situation, policies),
+            waits=waiting.waits(row, situation, policies, self._outlived),
             needs=needs_text(policy.needs),
             wants_route=policy.route or None,
             allow_direct=policy.allow_direct,
@@ -434,3 +469,12 @@ def _with_pools(wanted: Filter, policies: Policies) -> Filter:
     if not wanted.pools:
         return wanted
     return msgspec.structs.replace(wanted, pooled_types=policies.types_in(wanted.pools))
+
+
+def _lives(row: Row) -> bool:
+    """Does the process of this worker exist, on this host?"""
+    if row["ended_at"] is not None:
+        return False
+    from .edge import identity  # not every look asks
+
+    return identity.alive(identity.Identity(row["pid"], row["start_time"], row["boot_id"]))

@@ -23,6 +23,7 @@ from taskdeck.engine.run.policies import Policies
 from taskdeck.engine.store import attempts, processes, tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
+from tests.blank import put_blank
 
 T = TypeVar("T")
 ANN = "cli:ann"
@@ -34,8 +35,10 @@ class Scratch:
     def __init__(self, folder: Path, *, secrets: tuple[str, ...] = (), config: Config | None = None) -> None:
         self.path = folder / "taskdeck.db"
         self.clock = ManualClock()
+        self._reader: sqlite3.Connection | None = None
         self.config = config or Config()
         self.policies = Policies(self.config)
+        put_blank(self.path)
         self.database = open_for_writing(self.path, utc_text(self.clock.utc()))
         self.tx = Transaction(
             self.database.connection(), self.clock, "this-boot", Redactor(secrets), self.database
@@ -43,7 +46,9 @@ class Scratch:
         self.engine_id = self.do(self._engine)
 
     def close(self) -> None:
-        """Close the connection; the file stays."""
+        """Close the connections; the file stays."""
+        if self._reader is not None:
+            self._reader.close()
         self.database.close()
 
     def do(self, unit: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -130,12 +135,10 @@ class Scratch:
         return self.query(sql, *args)[0][0]
 
     def query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """All rows of a query, read over a connection of its own."""
-        connection = sqlite3.connect(self.path)
-        try:
-            return connection.execute(sql, args).fetchall()
-        finally:
-            connection.close()
+        """All rows of a query, read over a connection that nothing else uses."""
+        if self._reader is None:
+            self._reader = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        return self._reader.execute(sql, args).fetchall()
 
     def events(self, task_id: int | None = None) -> list[tuple[str, str | None]]:
         """(event_type, reason) of all events, or of one task's, in order."""

@@ -12,6 +12,7 @@ from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.store import tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
+from tests.blank import put_blank
 
 
 class Plain:
@@ -33,6 +34,7 @@ class Seed:
     def __init__(self, path: Path, clock: ManualClock | None = None) -> None:
         self.path = path
         self.clock = clock or ManualClock()
+        put_blank(path)
         self.database = open_for_writing(path, "2026-11-29T12:00:00.000000Z")
         self.tx = Transaction(self.database.connection(), self.clock, "boot", Plain(), self.database)
 

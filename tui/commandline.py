@@ -52,12 +52,17 @@ class CommandLine:
     @cached_property
     def actor(self) -> str:
         """Who asks: `cli:` and the name of the user."""
-        import pwd
+        return f"cli:{user()}"
 
-        try:
-            return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
-        except KeyError:  # a container's user without a name
-            return f"cli:{os.getuid()}"
+
+def user() -> str:
+    """The name of the user by whose uid this runs, for the audit: what the environment says of it proves nothing."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without a name
+        return str(os.getuid())
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

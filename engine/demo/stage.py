@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..clock import Clock
+from ..clock import Clock, SystemClock
 from ..config import Config
-from ..edge import identity
+from ..edge import identity, trees
+from ..edge.paths import database_hash
 from ..errors import TaskdeckError
 from ..views import View, holder
 from . import plan
@@ -122,14 +123,16 @@ def end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def end_engine(config: Config, *supervisors: int) -> None:
-    """Kill an engine whose supervisor could not end it; its workers see it go and end too.
+    """Kill an engine whose supervisor could not end it, and the workers that outlived their engine.
 
     Only one of a session that was opened for these supervisors: whoever else works on that database is not ours to end. (As
     long as a process is in a session, no other gets its number.)
     """
-    found = holder(config)
-    if not (found.running and found.pid and (who := identity.of(found.pid))):
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if os.getsid(found.pid) in supervisors:
-            identity.kill(who, signal.SIGKILL)
+    found, clock = holder(config), SystemClock()
+    if found.running and found.pid and (who := identity.of(found.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(found.pid) in supervisors:
+                identity.kill(who, signal.SIGKILL)
+                identity.wait_gone([who], WORLD_WITHIN, clock)
+    if not holder(config).running:
+        trees.end_tree(f"{database_hash(config.db)}:", grace=1.0, clock=clock)

@@ -33,6 +33,51 @@ def judge(signs: Signs, suspect_after: float) -> Verdict:
     return Verdict.LOST if signs.lease_left <= 0 else Verdict.SUSPECT
 
 
+STATES = {
+    "R": "runs",
+    "S": "sleeps",
+    "D": "waits for the kernel",
+    "T": "is stopped (SIGSTOP)",
+    "t": "is stopped by a debugger",
+    "Z": "is dead and not collected",
+}
+"""What the kernel's letters for a process say."""
+
+
+def evidence(signs: Signs, state: str | None) -> str:
+    """Why a worker is suspect, in words; `state` is the kernel's letter for its process."""
+    process = "is gone" if state is None else STATES.get(state, f"is in state {state}")
+    return (
+        f"no heartbeat for {signs.silent_for:.0f} s; its process {process} and has used no CPU since;"
+        f" lost in {max(0.0, signs.lease_left):.0f} s"
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a worker is replaced between attempts; 0 = never. Attempts, bytes, seconds."""
+
+    tasks: int = 0
+    memory: int = 0
+    age: float = 0.0
+
+
+def worn_out(limits: Limits, *, tasks: int, memory: int, age: float) -> str:
+    """Why a worker that has begun so many attempts, and uses so much memory, shall be replaced; empty = it need not.
+
+    One that began nothing stays, whatever it uses: its successor would be no better.
+    """
+    if not tasks:
+        return ""
+    if 0 < limits.tasks <= tasks:
+        return f"it has begun {tasks} attempts (engine.recycle_tasks)"
+    if 0 < limits.memory <= memory:
+        return f"it uses {memory >> 20} MiB (engine.recycle_memory)"
+    if 0 < limits.age <= age:
+        return f"it is {age:.0f} s old (engine.recycle_age)"
+    return ""
+
+
 def gap(since_last_tick: float, every: float) -> bool:
     """The engine itself was away (suspend, stopped VM, stall): everyone gets a fresh lease instead of a verdict."""
     return since_last_tick > 10 * every + 5

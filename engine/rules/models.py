@@ -147,6 +147,14 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     rss: int | None
     ended_at: str | None
     end_reason: str | None
+    handlers: str
+    """Fingerprint of the handler files it was started with."""
+    tasks: int
+    """How many attempts it has begun."""
+    evidence: str | None
+    """Why it is suspect, or away."""
+    alive: bool
+    """Does its process exist, on this host?"""
 
 
 class EventView(msgspec.Struct, frozen=True):

@@ -58,6 +58,10 @@ class EngineSettings(Struct, frozen=True):
     keep_checkpoints: Annotated[int, Whole(1, 1000)] = 3
     output_drain: Annotated[float, Duration(0, 3600)] = 2.0
     start_timeout: Annotated[float, Duration(0.1, 3600)] = 30.0
+    away_limit: Annotated[float, Duration(0, 86400)] = 600.0
+    recycle_tasks: Annotated[int, Whole(0, 10**9)] = 0
+    recycle_memory: Annotated[int, Whole(0, 10**7)] = 0
+    recycle_age: Annotated[float, Duration()] = 0.0
 
 
 class RetrySettings(Struct, frozen=True):

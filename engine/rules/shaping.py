@@ -152,10 +152,10 @@ def ending(row: Row) -> str | None:
     return msgspec.json.decode(row["ending"])["state"] if row["ending"] else None
 
 
-def worker(row: Row, attempts: list[str]) -> WorkerView:
-    """A worker and what it runs."""
-    same = {name: row[name] for name in WorkerView.__struct_fields__ if name != "attempts"}
-    return WorkerView(attempts=attempts, **same)
+def worker(row: Row, attempts: list[str], *, alive: bool) -> WorkerView:
+    """A worker, what it runs, and whether its process exists."""
+    same = {name: row[name] for name in WorkerView.__struct_fields__ if name not in ("attempts", "alive")}
+    return WorkerView(attempts=attempts, alive=alive, **same)
 
 
 def summary(row: Row) -> str:

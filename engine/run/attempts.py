@@ -184,10 +184,11 @@ class Attempt:
         try:
             return value_of(await answer)
         except StaleLease:
-            self._note_stale()
+            self.disown()
             raise
 
-    def _note_stale(self) -> None:
+    def disown(self) -> None:
+        """Another attempt owns the task: end, and say nothing more that would count."""
         if not self.stale:
             self.stale = True
             self.asking.set()

@@ -183,16 +183,24 @@ class Engine:
         crash_at("after_engine_recorded")
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
-        self._recovered = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
+        self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
+        self._recorder = Recorder(self.config, self.policies, outcomes)
+        found = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
+        self._recovered = found.stories
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
         for story in self._recovered:
             log.warning("recovered: %s", story)
-        self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
-        self._recorder = Recorder(self.config, self.policies, outcomes)
         self.workforce = Workforce()
         self.reception = Reception(
-            self.config, self.clock, self.writer, self._recorder, self.policies, self.workforce, self.wake
+            self.config,
+            self.clock,
+            self.writer,
+            self._recorder,
+            self.policies,
+            self.workforce,
+            self.wake,
+            self._engine_id,
         )
         self.warden = Warden(
             self.config,
@@ -209,6 +217,7 @@ class Engine:
         )
         self.prober = Prober(self.config, self.clock, self.writer, self.wake)
         self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
+        self.warden.adopt(found.survivors)
         server = await serve(self._socket, self._serve)
         try:
             await self.warden.start()

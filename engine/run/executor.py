@@ -26,6 +26,8 @@ from .validation import validate
 class Call(Protocol):
     """One attempt on its way."""
 
+    attempt: Attempt
+
     def ask(self, what: str, grace: float) -> None:
         """Pass a wish of the engine on."""
         ...
@@ -82,6 +84,13 @@ class Executor:
         call = self._calls.get(ask.fence)
         if call is not None:
             call.ask(ask.what, ask.grace)
+
+    def disown_others(self, fences: list[int]) -> None:
+        """The engine that is there now holds only these attempts for ours: all others end, and nothing of them counts."""
+        ours = set(fences)
+        for fence, call in list(self._calls.items()):
+            if fence not in ours:
+                call.attempt.disown()
 
     def validate(self, question: Validate) -> None:
         """Answer whether a payload fits a type."""

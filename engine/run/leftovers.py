@@ -15,9 +15,12 @@ def worker_mark(database: Path, incarnation: str) -> str:
 
 
 def end_leftovers(database: Path, incarnation: str, task_ids: list[int], clock: Clock) -> list[str]:
-    """End every process that these attempts left running, whatever session it fled into. Names what could not be ended."""
+    """End every process that these attempts left running, whatever session it fled into. Names what could not be ended.
+
+    An empty `incarnation` leaves the worker itself, and what its Python handlers started, alone.
+    """
     marks = [
-        worker_mark(database, incarnation),
+        *([worker_mark(database, incarnation)] if incarnation else []),
         *(f"{database_hash(database)}:{task_id}:" for task_id in task_ids),
     ]
     left = [process for mark in marks for process in trees.end_tree(mark, grace=0.0, clock=clock)]

@@ -1,7 +1,11 @@
 """What engine, workers and clients say to each other: one tagged struct a message, a frame is a list of messages.
 
 Frames travel over `edge.link` as msgpack. A worker says hello, publishes its types, then reports on attempts; every report
-carries the attempt's fence and is refused when the task has moved on. Nothing here acts.
+carries the attempt's fence and is refused when the task has moved on. Reports are numbered, kept by the worker until the
+engine says that they are recorded, and sent again to the next engine; each is applied once. Nothing here acts.
+
+Versions: fields are only ever added at the end, with a default. `Hello` and `Farewell` never change otherwise, so that any
+engine can tell any worker to go; everything else may change with `PROTOCOL`.
 """
 
 from __future__ import annotations
@@ -9,6 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+
+PROTOCOL = 1
+"""Raised when a message changes its meaning."""
 
 
 class Message(msgspec.Struct, array_like=True, tag=True, tag_field="is", frozen=True):
@@ -28,6 +35,13 @@ class Hello(Message, frozen=True):
     boot_id: str = ""
     code_version: str = ""
     schema: str = ""
+    protocol: int = 1
+    handlers: str = ""
+    """Fingerprint of the handler files that the worker has loaded."""
+    fences: list[int] = msgspec.field(default_factory=list)
+    """The attempts that it was sent and whose end is not known to be recorded."""
+    closing: bool = False
+    """It takes no more and ends when its attempts have."""
 
 
 class TypeInfo(Message, frozen=True):
@@ -84,6 +98,20 @@ class Beat(Message, frozen=True):
     running: list[int]
     cpu: float
     rss: int
+    closing: bool = False
+    """It takes no more and ends when its attempts have."""
+
+
+class Numbered(Message, frozen=True):
+    """The reports that follow in this frame have the numbers `first`, `first` + 1 … of this worker's life."""
+
+    first: int
+
+
+class Bye(Message, frozen=True):
+    """The worker's last report: it ends in order, having nothing left to do. `reason`: why."""
+
+    reason: str
 
 
 class Started(Message, frozen=True):
@@ -93,6 +121,8 @@ class Started(Message, frozen=True):
     fence: int
     pid: int = 0
     """Process id of the command, 0 for a Python handler."""
+    start_time: int = 0
+    """Of that process, in clock ticks since boot: with the worker's boot id, its identity."""
 
 
 class Save(Message, frozen=True):
@@ -216,6 +246,8 @@ FromPeer = (
     Hello
     | Manifest
     | Beat
+    | Numbered
+    | Bye
     | Started
     | Save
     | Progress
@@ -229,12 +261,19 @@ FromPeer = (
     | Call
 )
 
+_PASSING = (Hello, Manifest, Beat, Numbered, Progress, Validated, Call)
+
+
+def is_report(message: Message) -> bool:
+    """Is it numbered and kept until it is recorded? What is not is worth nothing later, or said anew."""
+    return not isinstance(message, _PASSING)
+
 
 # ---- from the engine to workers and clients ---------------------------------------------------------------------
 
 
 class Welcome(Message, frozen=True):
-    """Answer to a worker's hello: its row id and the settings it needs (seconds, bytes)."""
+    """Answer to a worker's hello: its row id, the settings it needs (seconds, bytes), and what is known of its past."""
 
     worker_id: int
     heartbeat: float
@@ -245,6 +284,18 @@ class Welcome(Message, frozen=True):
     environment: list[str]
     database: str
     logs: str
+    away_limit: float = 600.0
+    """How long it goes on without an engine."""
+    recorded: int = 0
+    """The number of its last report that is recorded."""
+    fences: list[int] = msgspec.field(default_factory=list)
+    """The attempts that are still its own; of any other nothing counts any more."""
+
+
+class Recorded(Message, frozen=True):
+    """The reports up to this number are recorded, and need not be kept any more."""
+
+    upto: int
 
 
 class LeasedRoute(msgspec.Struct, frozen=True, array_like=True):
@@ -339,21 +390,32 @@ class Reply(Message, frozen=True):
     error: dict[str, Any] | None = None
 
 
-ToPeer = Welcome | Run | Ask | Answer | Validate | Farewell | Reply
+ToPeer = Welcome | Recorded | Run | Ask | Answer | Validate | Farewell | Reply
 
 _encoder = msgspec.msgpack.Encoder()
 _from_peer = msgspec.msgpack.Decoder(list[FromPeer])
+_one_from_peer = msgspec.msgpack.Decoder(FromPeer)
 _to_peer = msgspec.msgpack.Decoder(list[ToPeer])
 
 
 def encode(messages: list[Any]) -> bytes:
-    """One frame body. The messages are of one direction."""
+    """One frame body. The messages are of one direction; `encode_one` of a message may stand for it."""
     return _encoder.encode(messages)
+
+
+def encode_one(message: Message) -> msgspec.Raw:
+    """One message, to be put into a frame (by `encode`) later, as often as needed. Raises what can't be encoded."""
+    return msgspec.Raw(_encoder.encode(message))
 
 
 def from_peer(body: bytes) -> list[FromPeer]:
     """Decode a frame that a worker or client sent. Raises `msgspec.DecodeError` on anything else."""
     return _from_peer.decode(body)
+
+
+def one_from_peer(body: bytes) -> FromPeer:
+    """Decode one message that was kept. Raises `msgspec.DecodeError` on anything else."""
+    return _one_from_peer.decode(body)
 
 
 def to_peer(body: bytes) -> list[ToPeer]:

@@ -136,7 +136,8 @@ class ProcessCall(ABC):
             given["TASKDECK_FD"] = str(number)
             child = self._commands.spawn(mark, self._spawn(number, given))
         self._process = Process(child, mark, self._log, self._commands)
-        self.attempt.uplink.post(Started(run.task_id, run.fence, self._process.pid))
+        started = Started(run.task_id, run.fence, child.pid, child.identity.start_time)
+        self.attempt.uplink.post(started)
         return self._process
 
     async def _see_through(self, process: Process, ours: socket.socket) -> Outcome:

@@ -8,34 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity
+from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
 from ..errors import StoreError, Unavailable
-from ..store import processes
+from ..rules.tasks import RUNNING
+from ..store import processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .crash import crash_at
+from .losing import take_all
 from .messages import (
-    Answer,
+    PROTOCOL,
     Beat,
+    Bye,
     Farewell,
     Hello,
     Manifest,
+    Numbered,
     Outcome,
+    Recorded,
     Save,
     Started,
     Validate,
     Validated,
     Welcome,
+    encode,
     from_peer,
+    is_report,
     stored,
 )
 from .policies import Policies
@@ -44,6 +53,8 @@ from .telling import counted
 from .workforce import FORCE_SLACK, WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.reception")
+
+T = TypeVar("T")
 
 AT_ONCE = 1024
 """Messages after which what else has arrived waits for the next commit."""
@@ -64,11 +75,13 @@ class Reception:
         policies: Policies,
         workforce: Workforce,
         on_change: Callable[[], None],
+        engine_id: int = 0,
     ) -> None:
         self.config = config
+        self._engine_id = engine_id
         self._clock = clock
         self._writer = writer
-        self._recorder = recorder
+        self.recorder = recorder
         self._policies = policies
         self._workforce = workforce
         self._on_change = on_change
@@ -89,15 +102,13 @@ class Reception:
     async def serve(self, link: AsyncLink, hello: Hello, rest: list[Any]) -> None:
         """Serve a worker's connection until it ends; `rest` came in one frame with its hello.
 
-        An unknown incarnation is not one of ours: it is cut.
+        Who is not one of ours, or no longer, is turned away.
         """
         handle = await self._recognise(link, hello)
         if handle is None:
             return
-        handle.link = link
-        handle.send(self._welcome(handle))
-        if self._workforce.draining:
-            handle.send(Farewell(now=False))
+        await self._let_in(handle, link, hello)
+        ended = handle.link_ended
         try:
             await self._hear(handle, rest)
             while (body := await link.receive()) is not None:
@@ -108,18 +119,123 @@ class Reception:
         except (LinkError, msgspec.DecodeError) as error:
             log.warning("worker %d: its link broke: %s", handle.id, error)
         finally:
-            handle.ready = False
-            handle.link_ended.set()
+            ended.set()
+            if handle.link is link:
+                handle.ready = False
 
     async def _recognise(self, link: AsyncLink, hello: Hello) -> WorkerHandle | None:
         expected = self._expected.get(hello.incarnation)
         handle = await asyncio.shield(expected) if expected is not None else None
-        if handle is None or link.peer().pid != handle.identity.pid:
-            log.warning("a worker that is not ours said hello (pid %d)", link.peer().pid)
+        if handle is None or handle.buried:
+            await self._turn_away(link, hello)
+            return None
+        claimed = Identity(link.peer().pid, hello.start_time, hello.boot_id)
+        if claimed != handle.identity:
+            log.warning("pid %d says that it is worker %d, and is not", claimed.pid, handle.id)
+            return None
+        if hello.protocol != PROTOCOL:
+            await self._dismiss(handle, link, hello)
             return None
         return handle
 
-    def _welcome(self, handle: WorkerHandle) -> Welcome:
+    async def _let_in(self, handle: WorkerHandle, link: AsyncLink, hello: Hello) -> None:
+        """Greet a worker that is new, or back: what it never received is free again, all else of it goes on."""
+        if handle.link is not None:  # its last words on the old link come first
+            handle.link.close()
+            await handle.link_ended.wait()
+        recorded, held = await self._until_written(handle, self._return, handle, hello)
+        now, slack = self._clock.monotonic(), self.config.engine.cancel_grace + FORCE_SLACK
+        suspects = {row["fence"] for row in held if row["suspect"]}
+        handle.return_with(link, {row["fence"]: row["id"] for row in held}, suspects)
+        for row in held:
+            if (timeout := self._policies.of(row).timeout) is not None and row["state"] is RUNNING:
+                handle.timeouts[row["fence"]] = timeout
+                handle.begun(row["fence"], now, slack)
+        self._beat_of(handle)
+        handle.send(self._welcome(handle, recorded))
+        if self._workforce.draining:
+            self._workforce.drain_one(handle)
+        elif handle.retiring:
+            handle.send(Farewell(now=False))
+        self._on_change()
+
+    def _return(
+        self, tx: Transaction, handle: WorkerHandle, hello: Hello
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Returns the number of its last recorded report, and the tasks that it goes on with."""
+        known = set(hello.fences)
+        held = tasks.of_worker(tx, handle.id)
+        unknown = [row for row in held if row["fence"] not in known]
+        if unknown:  # sent by an engine that is gone, or on a link that broke: it never arrived
+            cause = f"worker {handle.id} never received it"
+            take_all(tx, unknown, cause, set(), self._policies, self.config.engine.max_losses)
+        tasks.renew(tx, handle.id, self.config.engine.lease)
+        rest = [row for row in held if row["fence"] in known]
+        state = "DRAINING" if hello.closing or handle.retiring else "READY"
+        if any(processes.set_worker(tx, handle.id, state, only_from=seen) for seen in ("AWAY", "SUSPECT")):
+            goes_on = ", ".join(f"#{row['id']}" for row in rest)
+            tx.event(
+                "WORKER_RETURNED",
+                actor=ENGINE,
+                worker_id=handle.id,
+                reason="returned",
+                message=f"pid {handle.identity.pid}: {f'goes on with {goes_on}' if rest else 'it runs nothing'}",
+                payload={"tasks": [row["id"] for row in rest], "engine": self._engine_id},
+                ours=True,
+            )
+        handle.retiring = handle.retiring or hello.closing
+        return processes.recorded(tx, handle.id), rest
+
+    async def _dismiss(self, handle: WorkerHandle, link: AsyncLink, hello: Hello) -> None:
+        """It speaks another protocol, so that nothing it says can be trusted to mean what we think: it ends first."""
+        link.send(encode([Farewell(now=True)]))
+        handle.retiring = True
+        grace = self.config.engine.cancel_grace + FORCE_SLACK
+        handle.end_by = min(handle.end_by, self._clock.monotonic() + grace)
+        why = f"it speaks protocol {hello.protocol} ({hello.code_version}), this engine {PROTOCOL}"
+        await self._until_written(handle, self._record_dismissal, handle.id, why)
+        self._on_change()
+        await link.wait_closed()
+
+    def _record_dismissal(self, tx: Transaction, worker_id: int, why: str) -> None:
+        if processes.set_worker(tx, worker_id, "DRAINING", evidence=why):
+            tx.event(
+                "WORKER_RETIRED",
+                actor=ENGINE,
+                worker_id=worker_id,
+                level="warning",
+                reason="protocol",
+                message=f"told to end: {why}",
+            )
+
+    async def _turn_away(self, link: AsyncLink, hello: Hello) -> None:
+        """Who was lost and taken over, and lives all the same, is ended; who was never of this database is told to go."""
+        row = await self._writer.write(processes.worker_of, hello.incarnation)
+        who = Identity(hello.pid, hello.start_time, hello.boot_id)
+        log.warning("a worker that is not ours (any more) said hello (pid %d)", link.peer().pid)
+        if row is None or (row["pid"], row["start_time"], row["boot_id"]) != msgspec.structs.astuple(who):
+            link.send(encode([Farewell(now=True)]))
+        elif link.peer().pid == who.pid:
+            await self._end_stale(row["id"], who)
+
+    async def _end_stale(self, worker_id: int, who: Identity) -> None:
+        """A worker that counts as lost spoke again: nothing of it is written, and it is ended for good."""
+        await self._writer.write(self._record_stale, worker_id, who.pid)
+        identity.kill(who, signal.SIGKILL)
+
+    def _record_stale(self, tx: Transaction, worker_id: int, pid: int) -> None:
+        tx.event(
+            "WORKER_STALE",
+            actor=ENGINE,
+            worker_id=worker_id,
+            level="error",
+            reason="stale",
+            message=f"pid {pid} was lost and taken over, and spoke again: it changed nothing and is ended",
+            payload={"pid": pid},
+            ours=True,
+        )
+
+    def _welcome(self, handle: WorkerHandle, recorded: int) -> Welcome:
         engine, logs = self.config.engine, self.config.logging
         return Welcome(
             worker_id=handle.id,
@@ -131,33 +247,45 @@ class Reception:
             environment=list(self.config.shell.environment),
             database=str(self.config.db),
             logs=str(self.config.log_directory),
+            away_limit=engine.away_limit,
+            recorded=recorded,
+            fences=sorted(handle.running),
         )
 
     async def _hear(self, handle: WorkerHandle, messages: list[Any]) -> None:
         handle.last_beat = self._clock.monotonic()
-        reports = []
+        reports: list[tuple[int, Any]] = []
+        number = 0
         for message in messages:
-            if isinstance(message, Manifest):
+            if isinstance(message, Numbered):
+                number = message.first
+            elif isinstance(message, Manifest):
                 await self._publish(handle, message)
             elif isinstance(message, Validated):
                 self._validated(message)
+            elif number and is_report(message):
+                reports.append((number, message))
+                number += 1
             else:
                 if isinstance(message, Beat):
                     self._beat(handle, message)
-                reports.append(message)
+                reports.append((0, message))
         if reports:
-            answers = await self._write_down(handle, reports)
+            answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
             crash_at("after_reports_recorded")
-            if answers:
-                handle.send(*answers)
-            self._settle(handle, reports)
+            said = [*answers, *([Recorded(number - 1)] if number else [])]
+            if said:
+                handle.send(*said)
+            self._settle(handle, [report for _, report in reports])
+        if handle.buried:
+            await self._end_stale(handle.id, handle.identity)
 
-    async def _write_down(self, handle: WorkerHandle, reports: list[Any]) -> list[Answer]:
-        """Until it is written: a full or busy disk holds reports up, it never loses them."""
+    async def _until_written(self, handle: WorkerHandle, unit: Callable[..., T], *args: Any) -> T:
+        """A full or busy disk holds a worker's reports up, it never loses them."""
         complained = False
         while True:
             try:
-                return await self._writer.write(self._recorder.record, handle.id, reports)
+                return await self._writer.write(unit, *args)
             except (StoreError, Unavailable) as error:
                 if not complained:
                     log.error("reports of worker %d can't be written yet: %s", handle.id, error)
@@ -175,6 +303,8 @@ class Reception:
             elif isinstance(report, Outcome):
                 ended = True
                 self._outcome(handle, report, now, slack)
+            elif isinstance(report, Bye):
+                handle.said_bye = True
         if ended:
             self._on_change()
 
@@ -190,14 +320,20 @@ class Reception:
             handle.begun(outcome.fence, now, slack)
 
     def _beat(self, handle: WorkerHandle, beat: Beat) -> None:
-        handle.cpu_at_beat = identity.cpu_seconds(handle.identity.pid) or beat.cpu
+        handle.rss = beat.rss
+        self._beat_of(handle, beat.cpu)
+
+    def _beat_of(self, handle: WorkerHandle, cpu: float = 0.0) -> None:
+        handle.last_beat = self._clock.monotonic()
+        handle.cpu_at_beat = identity.cpu_seconds(handle.identity.pid) or cpu
         handle.lease_until = self._clock.boot() + self.config.engine.lease
         handle.suspect = False
 
     async def _publish(self, handle: WorkerHandle, manifest: Manifest) -> None:
         handle.types = {info.name: info for info in manifest.types}
-        self._policies.publish(manifest.types)
-        await self._writer.write(self._record_manifest, handle.id, manifest)
+        if handle.lasts:  # what other code says of the types is nothing for new attempts
+            self._policies.publish(manifest.types)
+            await self._until_written(handle, self._record_manifest, handle.id, manifest)
         handle.ready = True
         self._workforce.published.set()
         self._on_change()
@@ -205,16 +341,17 @@ class Reception:
     def _record_manifest(self, tx: Transaction, worker_id: int, manifest: Manifest) -> None:
         settings = [(info.name, stored(info)) for info in manifest.types]
         changed = processes.publish_types(tx, settings)
-        processes.set_worker(tx, worker_id, "READY")
-        tx.event(
-            "WORKER_READY",
-            actor=ENGINE,
-            worker_id=worker_id,
-            reason="manifest",
-            message=counted(len(manifest.types), "type", "types"),
-            payload={"changed": changed} if changed else None,
-        )
-        for problem in manifest.problems if changed or manifest.problems else ():
+        is_new = processes.set_worker(tx, worker_id, "READY")
+        if is_new or changed:
+            tx.event(
+                "WORKER_READY",
+                actor=ENGINE,
+                worker_id=worker_id,
+                reason="manifest",
+                message=counted(len(manifest.types), "type", "types"),
+                payload={"changed": changed} if changed else None,
+            )
+        for problem in manifest.problems if is_new or changed else ():
             tx.event(
                 "WORKER_PROBLEM",
                 actor=ENGINE,

@@ -26,6 +26,7 @@ from . import rollback
 from .messages import (
     Answer,
     Beat,
+    Bye,
     Note,
     OnRollback,
     OperationBegin,
@@ -67,17 +68,67 @@ class Recorder:
             OnRollback: rollback.register,
             Outcome: self._outcome,
             RouteResult: self._route_result,
+            Bye: lambda tx, worker_id, bye: None,
         }
 
     def record(self, tx: Transaction, worker_id: int, messages: list[Any]) -> list[Answer]:
         """Write one frame of reports, in order. Returns the answers to those that asked for one."""
-        return [
-            answer
-            for message in messages
-            if (answer := self._one(tx, worker_id, message)) is not None and answer.req
-        ]
+        return self.record_once(tx, worker_id, [(0, message) for message in messages])
 
-    def _one(self, tx: Transaction, worker_id: int, message: Any) -> Answer | None:
+    def record_once(
+        self, tx: Transaction, worker_id: int, reports: list[tuple[int, Any]], *, worker_lives: bool = True
+    ) -> list[Answer]:
+        """Write reports that have numbers (0: none), each number once in the life of the worker.
+
+        One that comes again, since its worker never learnt that it is recorded, changes nothing and has its answer. Where
+        the worker no longer lives, a request that still waited for its answer (the beginning of an operation) was followed by
+        nothing, and is not written.
+        """
+        known = last = processes.recorded(tx, worker_id) if any(number for number, _ in reports) else 0
+        answers, begun = [], 0
+        for number, message in reports:
+            if number and number <= known:
+                answer = self._again(tx, worker_id, message)
+            elif worker_lives or not getattr(message, "req", 0):
+                answer = self._one(tx, worker_id, message)
+                begun += isinstance(message, Started)
+            else:
+                continue
+            last = max(last, number)
+            answers += [answer] if answer.req else []
+        if last > known:
+            processes.note_recorded(tx, worker_id, last, begun)
+        return answers
+
+    def _again(self, tx: Transaction, worker_id: int, message: Any) -> Answer:
+        """The answer to a request that is recorded, as it was given then; found by trying it again without a trace."""
+        req = getattr(message, "req", 0)
+        if not req:
+            return Answer(0, {})
+        if isinstance(message, OperationBegin):
+            return self._begun_again(tx, worker_id, message)
+        try:
+            tx.unit(self._tried, worker_id, message)
+        except _Tried as tried:
+            return Answer(req, tried.value)
+        except StaleLease:
+            return Answer(req, {}, "stale")
+        except TaskdeckError as refusal:
+            return Answer(req, {}, str(refusal))
+        raise AssertionError("a trial always ends in an exception")
+
+    def _tried(self, tx: Transaction, worker_id: int, message: Any) -> None:
+        raise _Tried(self._handlers[type(message)](tx, worker_id, message) or {})
+
+    def _begun_again(self, tx: Transaction, worker_id: int, begin: OperationBegin) -> Answer:
+        """Its worker has not acted on the first answer, since it never came: a new operation is still a new one."""
+        scope = begin.scope or tasks.family_scope(tx, begin.task_id)
+        known = operations.find(tx, scope, begin.key)
+        if known is not None and known["state"] == "BEGUN" and known["fence"] == begin.fence:
+            return Answer(begin.req, _state("new"))
+        return self._one(tx, worker_id, begin)
+
+    def _one(self, tx: Transaction, worker_id: int, message: Any) -> Answer:
         req = getattr(message, "req", 0)
         try:
             value = tx.unit(self._handlers[type(message)], worker_id, message)
@@ -124,13 +175,14 @@ class Recorder:
 
     def _beat(self, tx: Transaction, worker_id: int, beat: Beat) -> None:
         processes.beat(tx, worker_id, beat.rss)
-        if processes.set_worker(tx, worker_id, "READY", only_from="SUSPECT"):
+        state = "DRAINING" if beat.closing else "READY"
+        if processes.set_worker(tx, worker_id, state, only_from="SUSPECT"):
             tx.event("WORKER_READY", actor=ENGINE, worker_id=worker_id, reason="heartbeat", ours=True)
         tasks.renew(tx, worker_id, self.config.engine.lease)
 
     def _started(self, tx: Transaction, worker_id: int, started: Started) -> None:
         tasks.held(tx, started.task_id, started.fence)
-        attempts.mark_started(tx, started.fence, started.pid)
+        attempts.mark_started(tx, started.fence, started.pid, started.start_time)
 
     def _save(self, tx: Transaction, worker_id: int, save: Save) -> dict[str, Any]:
         task = tasks.held(tx, save.task_id, save.fence)
@@ -258,6 +310,14 @@ class Recorder:
     def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:
         task = tasks.held(tx, outcome.task_id, outcome.fence)
         self._outcomes.apply(tx, task, outcome)
+
+
+class _Tried(Exception):
+    """A report was tried, and all that it did is undone. `value` is what it would be answered."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        super().__init__()
+        self.value = value
 
 
 def _kept_result(tx: Transaction, end: OperationEnd) -> str:

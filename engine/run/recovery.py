@@ -1,14 +1,17 @@
 """Start-up recovery: before the first dispatch, everything that an earlier engine left is settled, each thing once.
 
 Idempotent, since it may be killed at any point and run again: it acts on what it finds held, conditionally on the dead owner
-still being the owner. It holds the database lock, which proves that every earlier engine is gone.
+still being the owner. It holds the database lock, which proves that every earlier engine is gone. Workers that live go on;
+only what is proven dead is taken over, after what it had kept has been written.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,52 +19,131 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity
 from ..edge.identity import Identity
-from ..errors import StoreError
 from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal
+from . import journal, spool
 from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import take_all
+from .messages import Bye
+from .outcomes import Outcomes
 from .policies import Policies
+from .recording import Recorder
 from .telling import counted
 
 log = logging.getLogger("taskdeck.recovery")
 
-DEATH_TAKES = 10.0
-"""Most seconds to wait for a process after SIGKILL; only one that is stuck in the kernel takes longer."""
+AT_ONCE = 500
+"""Kept reports that are written in one transaction."""
+
+
+@dataclass
+class Recovered:
+    """What recovery found: the story of each task, and the rows of the workers that live."""
+
+    stories: list[str] = field(default_factory=list)
+    survivors: list[dict[str, Any]] = field(default_factory=list)
 
 
 async def recover(
     config: Config, clock: Clock, writer: Writer, policies: Policies, engine_id: int
-) -> list[str]:
-    """Settle what earlier engines and workers left. Returns the story of each task, e.g. "#5 resumes at checkpoint 7"."""
+) -> Recovered:
+    """Settle what earlier engines and workers left. The stories: e.g. "#5 resumes at checkpoint 7", "#9 goes on"."""
+    recorder = Recorder(config, policies, Outcomes(policies, random.SystemRandom().uniform))
     engines, workers = await writer.write(_left_behind, engine_id)
     await writer.write(_end_engines, engines)
     crash_at("after_recovery_engines")
-    stories: list[str] = []
+    found = Recovered()
+    gone = 0
     for worker in workers:
-        await asyncio.to_thread(_make_sure_it_is_dead, worker, clock)
-        held = await writer.write(_held, worker["id"])
-        task_ids = [row["id"] for row in held]
-        left = await asyncio.to_thread(end_leftovers, config.db, worker["incarnation"], task_ids, clock)
-        for problem in left:
-            log.error("recovery: %s", problem)
-        path = journal_of(config, worker["incarnation"])
-        started = _started(path, worker, held)
-        stories += await writer.write(_bury, worker, held, started, policies, config.engine.max_losses)
+        if identity.alive(Identity(worker["pid"], worker["start_time"], worker["boot_id"])):
+            found.survivors.append(worker)
+            found.stories += await writer.write(_wait_for, worker, config.engine.lease)
+        else:
+            gone += 1
+            found.stories += await _settle_dead(config, clock, writer, policies, recorder, worker)
         crash_at("after_recovery_worker")
-        path.unlink(missing_ok=True)
-    stories += await writer.write(_orphans, policies, config.engine.max_losses)
-    await writer.write(_report, stories, len(engines), len(workers))
+    alive = {worker["id"] for worker in found.survivors}
+    found.stories += await writer.write(_orphans, alive, policies, config.engine.max_losses)
+    await writer.write(_report, found.stories, len(engines), gone)
+    return found
+
+
+def journal_of(config: Config, worker: dict[str, Any]) -> Path:
+    """Where a worker (its row) notes which attempts it began; its spool lies beside it."""
+    if worker["journal"]:
+        return Path(worker["journal"])
+    return config.log_directory / "workers" / f"{worker['incarnation']}.starts"
+
+
+def forget_files(journal_path: Path) -> None:
+    """All that a settled worker kept is written: its files are of no more use."""
+    journal_path.unlink(missing_ok=True)
+    journal_path.with_suffix(".spool").unlink(missing_ok=True)
+
+
+async def replay(
+    write: Callable[..., Awaitable[Any]], recorder: Recorder, worker_id: int, path: Path
+) -> bool:
+    """Write down what a worker that is gone had kept, each report once. Returns whether it ended in order."""
+    reports = await asyncio.to_thread(spool.read, path)
+    for start in range(0, len(reports), AT_ONCE):
+        part = reports[start : start + AT_ONCE]
+        await write(lambda tx, part=part: recorder.record_once(tx, worker_id, part, worker_lives=False))
+        crash_at("after_replay")
+    return any(isinstance(report, Bye) for _, report in reports)
+
+
+async def _settle_dead(
+    config: Config,
+    clock: Clock,
+    writer: Writer,
+    policies: Policies,
+    recorder: Recorder,
+    worker: dict[str, Any],
+) -> list[str]:
+    held = await writer.write(_held, worker["id"])
+    task_ids = [row["id"] for row in held]
+    left = await asyncio.to_thread(end_leftovers, config.db, worker["incarnation"], task_ids, clock)
+    for problem in left:
+        log.error("recovery: %s", problem)
+    path = journal_of(config, worker)
+    said_bye = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
+    finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]
+    held = await writer.write(_held, worker["id"])
+    stories = [f"#{row['id']} ended while there was no engine" for row in finished]
+    started = _started(path, worker, held)
+    stories += await writer.write(
+        _bury, worker, held, started, policies, config.engine.max_losses, said_bye and not held
+    )
+    crash_at("after_burial")
+    forget_files(path)
     return stories
 
 
-def journal_of(config: Config, incarnation: str) -> Path:
-    """Where a worker notes which attempts it began."""
-    return config.log_directory / "workers" / f"{incarnation}.starts"
+def _fences(tx: Transaction, worker_id: int) -> set[int]:
+    return {row["fence"] for row in tasks.of_worker(tx, worker_id)}
+
+
+def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str]:
+    """A worker that lives has a fresh lease from now on, whatever ran out while there was no engine."""
+    held = tasks.of_worker(tx, worker["id"])
+    tasks.renew(tx, worker["id"], lease)
+    state = "DRAINING" if worker["state"] == "DRAINING" else "AWAY"
+    why = "its engine was lost; its process lives and is waited for"
+    if processes.set_worker(tx, worker["id"], state, evidence=why):
+        tx.event(
+            "WORKER_AWAY",
+            actor=ENGINE,
+            worker_id=worker["id"],
+            reason="engine_lost",
+            message=f"pid {worker['pid']}: {why}; it holds {counted(len(held), 'task', 'tasks')}",
+            payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
+            ours=True,
+        )
+    return [f"#{row['id']} goes on with worker {worker['id']}" for row in held]
 
 
 def _started(path: Path, worker: dict[str, Any], held: list[dict[str, Any]]) -> set[int]:
@@ -90,20 +172,6 @@ def _end_engines(tx: Transaction, engines: list[dict[str, Any]]) -> None:
         )
 
 
-def _make_sure_it_is_dead(worker: dict[str, Any], clock: Clock) -> None:
-    """Proof of death beats waiting: what is still alive of it is ended, by identity."""
-    who = Identity(worker["pid"], worker["start_time"], worker["boot_id"])
-    if not identity.alive(who):
-        return
-    identity.kill(who, signal.SIGKILL)
-    if identity.wait_gone([who], DEATH_TAKES, clock):
-        raise StoreError(
-            f"worker {worker['id']} (pid {worker['pid']}) does not die",
-            "its tasks can't be taken over while it lives",
-            f"look at it: ps -fp {worker['pid']}",
-        )
-
-
 def _held(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
     return tasks.of_worker(tx, worker_id)
 
@@ -115,26 +183,27 @@ def _bury(
     started: set[int],
     policies: Policies,
     max_losses: int,
+    orderly: bool,
 ) -> list[str]:
-    if processes.end_worker(tx, worker["id"], "LOST", "its engine was lost"):
+    how = "it waited in vain for an engine" if orderly else "it was lost while there was no engine"
+    if processes.end_worker(tx, worker["id"], "ENDED" if orderly else "LOST", how):
         tx.event(
-            "WORKER_LOST",
+            "WORKER_ENDED" if orderly else "WORKER_LOST",
             actor=ENGINE,
             worker_id=worker["id"],
-            level="error",
-            reason="engine_lost",
-            message=f"pid {worker['pid']} ended with its engine; it held {counted(len(held), 'task', 'tasks')}",
+            level="info" if orderly else "error",
+            reason="ended" if orderly else "engine_lost",
+            message=f"pid {worker['pid']}: {how}; it held {counted(len(held), 'task', 'tasks')}",
             payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
             ours=True,
         )
-    return take_all(
-        tx, held, f"worker {worker['id']} was lost with its engine", started, policies, max_losses
-    )
+    cause = f"worker {worker['id']} was lost while there was no engine"
+    return take_all(tx, held, cause, started, policies, max_losses)
 
 
-def _orphans(tx: Transaction, policies: Policies, max_losses: int) -> list[str]:
-    """Tasks that are held although their worker has ended: found by their own row, with no join needed (TF016)."""
-    held = tasks.all_held(tx)
+def _orphans(tx: Transaction, alive: set[int], policies: Policies, max_losses: int) -> list[str]:
+    """Tasks that no living worker holds: found by their own row, with no join needed (TF016)."""
+    held = [row for row in tasks.all_held(tx) if row["worker_id"] not in alive]
     stories = take_all(tx, held, "its worker is gone", {row["fence"] for row in held}, policies, max_losses)
     slots.sweep(tx)
     for key in operations.doubt_without_attempt(tx):

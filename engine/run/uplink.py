@@ -1,7 +1,8 @@
 """The worker's way to the engine: all it says, in order, as frames of whatever is waiting; and answers to what it asks.
 
-Saying is safe from any thread and never blocks, so that an engine which is slow to read can't stall handlers. Must not
-know what an attempt is.
+Saying is safe from any thread and never blocks, so that an engine which is slow to read can't stall handlers. Reports are
+kept until they are recorded. While there is no engine they go to the spool's file, which answers for checkpoints and for ends
+of operations; a beginning of an operation waits for an engine. Must not know what an attempt is.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,8 @@ from ..errors import Refused, StaleLease
 from ..rules.failures import Failure, FailureClass
 from . import messages
 from .crash import crash_at
-from .messages import Answer, Message, Note, Outcome
+from .messages import Answer, Message, Note, Numbered, Outcome, Progress
+from .spool import Spool
 
 MAX_BATCH = 1024
 """Messages in one frame."""
@@ -32,18 +33,54 @@ EXIT_MUTE = 70
 """Exit code of a worker whose way to the engine has broken from within."""
 
 MAX_FRAME = 8 * 1024 * 1024
-"""Bytes; a batch above it is sent in halves. One message is far below, since JSON values are at most 1 MiB."""
+"""Bytes; more goes in several frames. One message is far below, since JSON values are at most 1 MiB."""
+
+Send = Callable[[bytes], None]
+"""Raises `LinkError` when the engine is gone."""
+
+
+class _Away(NamedTuple):
+    """The engine is gone, and all that it ever said has been heard."""
+
+
+class _Back(NamedTuple):
+    """An engine has welcomed us, which knows our reports up to a number and these attempts as ours."""
+
+    send: Send
+    recorded: int
+    fences: list[int]
+
+
+class _Heard(NamedTuple):
+    """The engine has recorded our reports up to this number."""
+
+    upto: int
+
+
+class _End(NamedTuple):
+    """Nothing more will be said."""
+
+
+_Item = Message | _Away | _Back | _Heard | _End
 
 
 class Uplink:
-    """Sends from a thread of its own through `send` (which raises `LinkError` when the engine is gone)."""
+    """Sends from a thread of its own, at once or from `back` on. Without a spool nothing is kept."""
 
-    def __init__(self, send: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, send: Send | None, loop: asyncio.AbstractEventLoop, spool: Spool | None = None
+    ) -> None:
         self._send = send
+        self._away = False
         self._loop = loop
-        self._waiting: SimpleQueue[Message | None] = SimpleQueue()
+        self._spool = spool
+        self._latest: dict[int, Progress] = {}
+        """The last word of each attempt while there is no engine."""
+        self._waiting: SimpleQueue[_Item] = SimpleQueue()
         self._requests: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = count(1)
+        self.fences: set[int] = set()
+        """The attempts whose end is not known to be recorded; whoever receives one adds it."""
         self._thread = Thread(target=self._deliver, name="uplink", daemon=True)
         self._thread.start()
 
@@ -66,71 +103,155 @@ class Uplink:
         if future is not None and not future.done():
             future.set_result(answer)
 
+    def away(self) -> None:
+        """The engine is gone; every word of it has been handed on before."""
+        self._waiting.put(_Away())
+
+    def back(self, send: Send, recorded: int, fences: list[int]) -> None:
+        """An engine is there, which has recorded our reports up to `recorded` and holds these attempts for ours."""
+        self._waiting.put(_Back(send, recorded, fences))
+
+    def heard(self, upto: int) -> None:
+        """The engine has recorded our reports up to this number."""
+        self._waiting.put(_Heard(upto))
+
     def close(self, seconds: float) -> None:
-        """Send what is waiting, for at most `seconds`, and end."""
-        self._waiting.put(None)
+        """Say what is waiting, for at most `seconds`, and end. What is not known to be recorded is in the spool's file."""
+        self._waiting.put(_End())
         self._thread.join(seconds)
+
+    # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
         try:
-            with suppress(LinkError, OSError):  # the reading side notices the same and acts
-                while batch := self._next_batch():
-                    self._send_batch(batch)
+            while self._take(self._next_batch()):
+                pass
         except (
             BaseException
         ):  # a worker that can't speak must not live on: its death is seen, its silence is not
             traceback.print_exc()
             os._exit(EXIT_MUTE)
 
-    def _next_batch(self) -> list[Message]:
-        """What is waiting, at least one; empty = closed."""
-        batch: list[Message] = []
-        first = self._waiting.get()
-        with suppress(Empty):
-            while first is not None:
-                batch.append(first)
-                if len(batch) == MAX_BATCH:
-                    break
-                first = self._waiting.get_nowait()
-            else:
-                self._waiting.put(None)
+    def _next_batch(self) -> list[_Item]:
+        """What is waiting, at least one."""
+        batch = [self._waiting.get()]
+        try:
+            while len(batch) < MAX_BATCH:
+                batch.append(self._waiting.get_nowait())
+        except Empty:
+            pass
         return batch
 
-    def _send_batch(self, batch: list[Message]) -> None:
-        try:
-            body = messages.encode(batch)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            if len(batch) == 1:
-                self._replace(batch[0], error)
-            else:
-                self._send_halves(batch)
-            return
-        if len(body) > MAX_FRAME and len(batch) > 1:
-            self._send_halves(batch)
-            return
-        ends = any(isinstance(message, Outcome) for message in batch)
+    def _take(self, batch: list[_Item]) -> bool:
+        """Do all of it in order. False at the end."""
+        said: list[Message] = []
+        for item in batch:
+            if isinstance(item, Message):
+                said.append(item)
+                continue
+            self._say(said)
+            said = []
+            match item:
+                case _Heard(upto):
+                    self._forget(upto)
+                case _Away():
+                    self._send, self._away = None, True
+                case _Back():
+                    self._return(item)
+                case _End():
+                    self._keep()
+                    return False
+        self._say(said)
+        if self._away:
+            self._keep()
+        return True
+
+    def _forget(self, upto: int) -> None:
+        for message in self._spool.recorded(upto) if self._spool is not None else ():
+            if isinstance(message, Outcome) and message.kind not in ("stopped", "resumed"):
+                self.fences.discard(message.fence)
+
+    def _keep(self) -> None:
+        """Reports go to the file; whoever waited for that is answered."""
+        if self._spool is not None and (promised := self._spool.write()):
+            crash_at("after_spooled")
+            self._loop.call_soon_threadsafe(self._promise, promised)
+
+    def _promise(self, requests: list[int]) -> None:
+        for request in requests:
+            self.answered(Answer(request, {}))
+
+    def _return(self, engine: _Back) -> None:
+        self._forget(engine.recorded)
+        self._send, self._away = engine.send, False
+        latest, self._latest = self._latest, {}
+        own = set(engine.fences)
+        self._transmit((0, messages.encode_one(one)) for fence, one in latest.items() if fence in own)
+        if self._spool is not None:
+            self._transmit(self._spool.waiting())
+
+    def _say(self, said: list[Message]) -> None:
+        entries = []
+        for message in said:
+            for each, raw in self._encoded(message):
+                number = (
+                    self._spool.add(each, raw) if self._spool is not None and messages.is_report(each) else 0
+                )
+                if isinstance(each, Progress) and self._send is None:
+                    self._latest[each.fence] = each
+                entries.append((number, raw))
+        ends = self._send is not None and any(isinstance(message, Outcome) for message in said)
         if ends:
             crash_at("before_outcome_send")
-        self._send(body)
+        self._transmit(entries)
         if ends:
             crash_at("after_outcome_send")
 
-    def _send_halves(self, batch: list[Message]) -> None:
-        half = len(batch) // 2
-        self._send_batch(batch[:half])
-        self._send_batch(batch[half:])
+    def _transmit(self, entries: Iterable[tuple[int, msgspec.Raw]]) -> None:
+        """Send what was encoded, as long as there is somebody to send to; that he is gone is told by `away`."""
+        try:
+            for frame in _frames(entries):
+                if self._send is None:
+                    return
+                self._send(frame)
+        except (LinkError, OSError):
+            self._send = None
 
-    def _replace(self, message: Message, error: Exception) -> None:
-        """One message holds what no frame can carry (a lone surrogate, a number past 64 bits): it alone is refused."""
+    def _encoded(self, message: Message) -> list[tuple[Message, msgspec.Raw]]:
+        try:
+            return [(message, messages.encode_one(message))]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return [(each, messages.encode_one(each)) for each in self._instead(message, error)]
+
+    def _instead(self, message: Message, error: Exception) -> Iterator[Message]:
+        """A message holds what no frame can carry (a lone surrogate, a number past 64 bits): it alone is refused."""
         why = f"{type(message).__name__} can't be sent: {type(error).__name__}"
         if req := getattr(message, "req", 0):
             self._loop.call_soon_threadsafe(self.answered, Answer(req, {}, why))
         elif isinstance(message, Outcome):
             failure = Failure(FailureClass.FATAL, "bad_outcome", why, "uplink")
             text = msgspec.json.encode(failure).decode()
-            self._send_batch([Outcome(message.task_id, message.fence, "failed", failure=text)])
+            yield Outcome(message.task_id, message.fence, "failed", failure=text)
         elif hasattr(message, "fence"):
-            self._send_batch([Note(message.task_id, message.fence, "NOTE", why)])  # type: ignore[attr-defined]
+            yield Note(message.task_id, message.fence, "NOTE", why)  # type: ignore[attr-defined]
+
+
+def _frames(entries: Iterable[tuple[int, msgspec.Raw]]) -> Iterator[bytes]:
+    """The bodies of frames that hold these messages; the first report and each behind a gap is told its number."""
+    frame: list[Any] = []
+    size, expected = 0, -1
+    for number, raw in entries:
+        length = memoryview(raw).nbytes
+        if frame and (size + length > MAX_FRAME or len(frame) >= MAX_BATCH):
+            yield messages.encode(frame)
+            frame, size, expected = [], 0, -1
+        if number and number != expected:
+            frame.append(Numbered(number))
+        expected = number + 1 if number else expected
+        frame.append(raw)
+        size += length
+    if frame:
+        yield messages.encode(frame)
 
 
 def value_of(answer: Answer) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The answer itself is `rules.selection.explain`, the same function that the sched
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
@@ -51,14 +51,23 @@ def situation(
     )
 
 
-def waits(row: Row, now: Situation, policies: Policies, ahead: int = 0) -> list[str]:
-    """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it."""
+def waits(
+    row: Row,
+    now: Situation,
+    policies: Policies,
+    outlived: Callable[[], Collection[int]] = frozenset,
+    ahead: int = 0,
+) -> list[str]:
+    """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it.
+
+    `outlived`: the workers that run on where no engine does.
+    """
     state = TaskState(row["state"])
     then = ending(row)
     if state in WAITING:
         told = [ROLLED_BACK.format(state=then.lower())] if then else []
         return [*told, *explain(_candidate(row, policies), now, ahead)]
-    if state == RUNNING and not now.engine:
+    if state == RUNNING and not now.engine and row["worker_id"] not in outlived():
         return [STRANDED.format(point="its last checkpoint")]
     if state in FINISHED or state == RUNNING:
         return []

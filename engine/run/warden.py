@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,31 @@ import msgspec
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
+from ..edge.identity import Identity
 from ..errors import StoreError, TaskdeckError
 from ..rules.failures import Failure, FailureClass
-from ..rules.liveness import Signs, Verdict, died_at_start, gap, judge, restart_delay
+from ..rules.liveness import (
+    Limits,
+    Signs,
+    Verdict,
+    died_at_start,
+    evidence,
+    gap,
+    judge,
+    restart_delay,
+    worn_out,
+)
 from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal
+from . import journal, recovery
 from .attempts import OUTCOMES
-from .crash import crash_at
+from .crash import crash_at, suppressed
+from .fingerprints import fingerprint
 from .leftovers import end_leftovers, worker_mark
 from .losing import take_all
-from .messages import Outcome
+from .messages import Farewell, Outcome
 from .outcomes import Outcomes
 from .policies import Policies
 from .reception import Reception
@@ -44,6 +56,9 @@ from .telling import counted
 from .workforce import WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.warden")
+
+LAST_WORDS_TAKE = 0.5
+"""Seconds in which the link of a dead worker is at its end, unless a child of its holds it open."""
 
 
 class Warden:
@@ -73,6 +88,7 @@ class Warden:
         self._engine_id = engine_id
         self._socket = socket_path
         self._code_version = code_version
+        self._handlers = fingerprint(config.taskdeck.handlers, handlers_root(config))
         self._outcomes = outcomes
         self._on_change = on_change
         self._stop_asked = asyncio.Event()
@@ -81,13 +97,45 @@ class Warden:
         self._stopping = False
         self._last_tick: float | None = None
         self._chores: set[asyncio.Task[None]] = set()
+        self._starting = asyncio.Lock()
 
     # ---- starting ------------------------------------------------------------------------------------------------
 
+    def adopt(self, survivors: list[dict[str, Any]]) -> None:
+        """Take over workers (their rows) that outlived their engine: they are waited for, and watched as all others are."""
+        for row in survivors:
+            who = Identity(row["pid"], row["start_time"], row["boot_id"])
+            now = self._clock.monotonic()
+            pidfd = identity.open_pidfd(who)
+            handle = WorkerHandle(
+                row["id"], row["incarnation"], who, None, -1 if pidfd is None else pidfd,
+                recovery.journal_of(self.config, row), self.config.engine.slots, now, now,
+            )  # fmt: skip
+            handle.away = True
+            handle.begun_tasks = row["tasks"]
+            handle.cpu_at_beat = identity.cpu_seconds(who.pid) or 0.0
+            handle.lease_until = self._clock.boot() + self.config.engine.lease
+            if row["state"] == "DRAINING":
+                handle.retiring = True
+            elif (row["code_version"], row["handlers"]) != (self._code_version, self._handlers):
+                handle.outdated = (
+                    f"it runs other code ({row['code_version']} {row['handlers']}) than this engine"
+                )
+            self._workforce.add(handle)
+            self._reception.expect(handle.incarnation).set_result(handle)
+            if pidfd is None:
+                self._begin_chore(self._after_death(handle))
+            else:
+                asyncio.get_running_loop().add_reader(pidfd, self._on_death, handle)
+
     async def start(self) -> None:
-        """Start the configured number of workers."""
-        for _ in range(self.config.engine.workers):
-            await self._start_one()
+        """Start as many workers as the configuration asks for, beside those that are there."""
+        for handle in self._workforce:
+            if handle.outdated and not handle.retiring:
+                await self._retire(handle, handle.outdated)
+        async with self._starting:
+            while self._workforce.lasting < self.config.engine.workers and not self._stopping:
+                await self._start_one()
 
     async def _start_one(self) -> None:
         incarnation = secrets.token_hex(8)
@@ -99,7 +147,7 @@ class Warden:
         who = identity.of(process.pid)
         pidfd = os.pidfd_open(process.pid)
         assert who is not None  # not reaped yet, so it can't be gone
-        worker_id = await self._writer.write(self._record_start, incarnation, who)
+        worker_id = await self._writer.write(self._record_start, incarnation, who, journal_path)
         crash_at("after_worker_recorded")
         now = self._clock.monotonic()
         handle = WorkerHandle(
@@ -111,7 +159,7 @@ class Warden:
         expected.set_result(handle)
 
     def _spawn(self, incarnation: str, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
-        root = self.config.file.parent if self.config.file else Path.cwd()
+        root = handlers_root(self.config)
         command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(self._socket)]
         command += ["--incarnation", incarnation, "--logs", str(self.config.log_directory)]
         command += ["--journal", str(journal_path), "--handlers-root", str(root)]
@@ -129,7 +177,7 @@ class Warden:
                 start_new_session=True,
             )
 
-    def _record_start(self, tx: Transaction, incarnation: str, who: identity.Identity) -> int:
+    def _record_start(self, tx: Transaction, incarnation: str, who: Identity, journal_path: Path) -> int:
         worker_id = processes.add_worker(
             tx,
             incarnation=incarnation,
@@ -139,6 +187,8 @@ class Warden:
             boot_id=who.boot_id,
             host=socket.gethostname(),
             code_version=self._code_version,
+            handlers=self._handlers,
+            journal=str(journal_path),
         )
         tx.event(
             "WORKER_STARTED",
@@ -169,8 +219,61 @@ class Warden:
             if away:
                 await self._writer.write(tasks.renew, handle.id, self.config.engine.lease)
             elif not self._writer.failing and not handle.doomed:
+                await self._note_away(handle)
                 await self._judge(handle, now)
                 await self._force(handle, now)
+                await self._recycle(handle, now)
+
+    async def _note_away(self, handle: WorkerHandle) -> None:
+        """Its link broke and it has not come back since, though it lives: that is shown, not acted on."""
+        if handle.link is not None and handle.link.closed and handle.link_ended.is_set() and not handle.away:
+            handle.away = True
+            await self._writer.write(self._record_away, handle.id, handle.identity.pid)
+
+    def _record_away(self, tx: Transaction, worker_id: int, pid: int) -> None:
+        why = "its link to the engine broke; its process lives and is waited for"
+        if processes.set_worker(tx, worker_id, "AWAY", evidence=why):
+            tx.event(
+                "WORKER_AWAY", actor=ENGINE, worker_id=worker_id, level="warning", reason="link_broke",
+                message=f"pid {pid}: {why}", ours=True,
+            )  # fmt: skip
+
+    async def _recycle(self, handle: WorkerHandle, now: float) -> None:
+        """A worker that has done enough is replaced: it ends when it runs nothing more."""
+        if not handle.takes_more or self._stopping:
+            return
+        engine = self.config.engine
+        limits = Limits(engine.recycle_tasks, engine.recycle_memory << 20, engine.recycle_age)
+        age = now - handle.started
+        if why := worn_out(limits, tasks=handle.begun_tasks, memory=handle.rss, age=age):
+            await self._retire(handle, why)
+
+    async def _retire(self, handle: WorkerHandle, why: str) -> None:
+        """It gets nothing new and ends when its attempts have; another takes its place at once."""
+        handle.retiring = True
+        await self._writer.write(self._record_retirement, handle, why)
+        handle.send(Farewell(now=False))
+        self._begin_chore(self._fill_places())
+
+    def _record_retirement(self, tx: Transaction, handle: WorkerHandle, why: str) -> None:
+        if not handle.away:
+            processes.set_worker(tx, handle.id, "DRAINING")
+        tx.event(
+            "WORKER_RETIRED",
+            actor=ENGINE,
+            worker_id=handle.id,
+            reason="outdated" if handle.outdated else "recycled",
+            message=f"pid {handle.identity.pid} gets nothing new: {why}",
+            payload={"running": len(handle.running)},
+        )
+
+    async def _fill_places(self) -> None:
+        while not self._stopping:
+            try:
+                return await self.start()
+            except (OSError, TaskdeckError) as error:
+                log.error("a worker can't be started: %s", error)
+                await self._rest(restart_delay(5))
 
     async def _force(self, handle: WorkerHandle, now: float) -> None:
         """Attempts that are long past their limit, and that their worker has not ended: the engine ends them.
@@ -224,49 +327,54 @@ class Warden:
     def _doom(self, handle: WorkerHandle) -> None:
         """End a worker for good; its death is seen by its pidfd."""
         handle.doomed = True
+        if suppressed("end_worker"):  # as if its death were certain: what it then says must change nothing
+            self._begin_chore(self._after_death(handle))
+            return
         identity.kill(handle.identity, signal.SIGKILL)
 
     async def _judge(self, handle: WorkerHandle, now: float) -> None:
-        if not handle.types and now - handle.started > self.config.engine.start_timeout:
-            log.error("worker %d did not come up within %.0f s", handle.id, self.config.engine.start_timeout)
+        engine = self.config.engine
+        if handle.process is not None and not handle.types and now - handle.started > engine.start_timeout:
+            log.error("worker %d did not come up within %.0f s", handle.id, engine.start_timeout)
+            self._doom(handle)
+            return
+        if now >= handle.end_by:
+            log.error("worker %d of another protocol did not end in time; it is ended", handle.id)
             self._doom(handle)
             return
         silent = now - handle.last_beat
         cpu = identity.cpu_seconds(handle.identity.pid) or 0.0
-        verdict = judge(
-            Signs(silent, handle.lease_until - self._clock.boot(), cpu, handle.cpu_at_beat),
-            self.config.engine.suspect_after,
-        )
+        signs = Signs(silent, handle.lease_until - self._clock.boot(), cpu, handle.cpu_at_beat)
+        verdict = judge(signs, engine.suspect_after)
         if verdict is Verdict.SUSPECT and not handle.suspect:
             handle.suspect = True
-            await self._writer.write(self._record_suspect, handle, silent)
+            await self._writer.write(self._record_suspect, handle, signs)
         elif verdict is Verdict.LOST:
             log.warning(
                 "worker %d: its lease ran out after %.0f s of silence; it is ended", handle.id, silent
             )
             self._doom(handle)
-        elif (
-            verdict is Verdict.ALIVE
-            and cpu > handle.cpu_at_beat
-            and silent >= self.config.engine.suspect_after
-        ):
+        elif verdict is Verdict.ALIVE and cpu > handle.cpu_at_beat and silent >= engine.suspect_after:
             handle.cpu_at_beat, handle.last_beat = cpu, now
-            handle.lease_until = self._clock.boot() + self.config.engine.lease
-            await self._writer.write(tasks.renew, handle.id, self.config.engine.lease)
+            handle.lease_until = self._clock.boot() + engine.lease
+            await self._writer.write(tasks.renew, handle.id, engine.lease)
 
-    def _record_suspect(self, tx: Transaction, handle: WorkerHandle, silent: float) -> None:
+    def _record_suspect(self, tx: Transaction, handle: WorkerHandle, signs: Signs) -> None:
         state = identity.state(handle.identity.pid)
-        if processes.set_worker(tx, handle.id, "SUSPECT"):
+        why = evidence(signs, state)
+        if processes.set_worker(tx, handle.id, "SUSPECT", evidence=why):
             tx.event(
                 "WORKER_SUSPECT",
                 actor=ENGINE,
                 worker_id=handle.id,
                 level="warning",
                 reason="silent",
-                message=f"no heartbeat for {silent:.0f} s; process state {state}; nothing is taken from it yet",
+                message=f"pid {handle.identity.pid}: {why}; nothing is taken from it yet",
                 payload={
-                    "silent_seconds": round(silent, 1),
+                    "silent_seconds": round(signs.silent_for, 1),
                     "process_state": state,
+                    "cpu_seconds": signs.cpu,
+                    "lease_left": round(signs.lease_left, 1),
                     "running": len(handle.running),
                 },
                 ours=True,
@@ -274,7 +382,10 @@ class Warden:
 
     def _on_death(self, handle: WorkerHandle) -> None:
         asyncio.get_running_loop().remove_reader(handle.pidfd)
-        task = asyncio.get_running_loop().create_task(self._after_death(handle))
+        self._begin_chore(self._after_death(handle))
+
+    def _begin_chore(self, chore: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chore_done)
 
@@ -285,29 +396,54 @@ class Warden:
 
     async def _after_death(self, handle: WorkerHandle) -> None:
         """Hear its last words, end what it left running, have its tasks taken over, start a new one."""
-        if handle.link is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(5):
-                    await handle.link_ended.wait()
-        os.close(handle.pidfd)
-        code = handle.process.wait()
-        handle.ready = False
+        if handle.buried:
+            return self._let_go(handle)  # its end was suppressed, and has come now
+        handle.ready, handle.doomed = False, True
+        await self._hear_last_words(handle)
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held] + handle.forced_by
-        left = await asyncio.to_thread(
-            end_leftovers, self.config.db, handle.incarnation, task_ids, self._clock
-        )
+        incarnation = "" if suppressed("end_worker") else handle.incarnation
+        left = await asyncio.to_thread(end_leftovers, self.config.db, incarnation, task_ids, self._clock)
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)
+        await self._hear_last_words(handle)  # a child that it forked may have held the link open
+        handle.said_bye |= await recovery.replay(
+            self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")
+        )
+        held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         started = journal.read(handle.journal)
-        await self._write(self._bury, handle, code, held, started)
+        handle.buried = True
+        await self._write(self._bury, handle, self._exit_code(handle), held, started)
         crash_at("after_takeover")
-        handle.journal.unlink(missing_ok=True)
-        self._reception.forget(handle.incarnation)
+        recovery.forget_files(handle.journal)
+        if not identity.alive(handle.identity):
+            self._let_go(handle)
         self._workforce.remove(handle)
         self._on_change()
         if not self._stopping:
             await self._replace(handle, began=bool(started))
+
+    async def _hear_last_words(self, handle: WorkerHandle) -> None:
+        """What is still in its link is written before anything is taken from it."""
+        if handle.link is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_TAKE):
+                    await handle.link_ended.wait()
+
+    def _exit_code(self, handle: WorkerHandle) -> int | None:
+        if handle.process is None or identity.alive(handle.identity):
+            return None
+        return handle.process.wait()
+
+    def _let_go(self, handle: WorkerHandle) -> None:
+        """It is dead beyond doubt."""
+        self._reception.forget(handle.incarnation)
+        if handle.pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(handle.pidfd)
+            os.close(handle.pidfd)
+            handle.pidfd = -1
+        if handle.process is not None:
+            handle.process.wait()
 
     async def _write(self, unit: Callable[..., Any], *args: Any) -> Any:
         while True:
@@ -318,10 +454,15 @@ class Warden:
                 await self._clock.pause(0.5)
 
     def _bury(
-        self, tx: Transaction, handle: WorkerHandle, code: int, held: list[dict[str, Any]], started: set[int]
+        self,
+        tx: Transaction,
+        handle: WorkerHandle,
+        code: int | None,
+        held: list[dict[str, Any]],
+        started: set[int],
     ) -> None:
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        orderly = code == 0 and not held
+        how = _how_it_ended(handle, code)
+        orderly = (code == 0 or handle.said_bye) and not held
         if not processes.end_worker(tx, handle.id, "ENDED" if orderly else "LOST", how):
             return
         tx.event(
@@ -351,15 +492,11 @@ class Warden:
             log.warning("%s", story)
 
     async def _replace(self, handle: WorkerHandle, *, began: bool) -> None:
-        at_start = died_at_start(self._clock.monotonic() - handle.started, began)
+        lived = self._clock.monotonic() - handle.started
+        at_start = handle.process is not None and not handle.retiring and died_at_start(lived, began)
         self._quick_deaths = self._quick_deaths + 1 if at_start else 0
         await self._rest(restart_delay(max(0, self._quick_deaths - 1)))
-        while not self._stopping:
-            try:
-                return await self._start_one()
-            except (OSError, TaskdeckError) as error:
-                log.error("a worker can't be started: %s", error)
-                await self._rest(restart_delay(5))
+        await self._fill_places()
 
     async def _rest(self, seconds: float) -> None:
         """Wait, unless the engine is to stop meanwhile."""
@@ -399,6 +536,17 @@ class Warden:
     def hurry(self) -> None:
         """No more time: end all attempts now."""
         self._workforce.drain(0.0, now=True)
+
+
+def _how_it_ended(handle: WorkerHandle, code: int | None) -> str:
+    if code is None:
+        return "its end was suppressed" if identity.alive(handle.identity) else "it ended"
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def handlers_root(config: Config) -> Path:
+    """What handler files are relative to."""
+    return config.file.parent if config.file else Path.cwd()
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,7 +1,7 @@
 """The worker process: `python -m taskdeck.engine.run.worker`, started by exec by the engine.
 
-Owns its threads and its end: the main thread runs handlers in one loop; a link thread receives; a heartbeat thread beats,
-so that no handler can delay either. Without its engine it ends all commands and exits. Never opens the database.
+Owns its threads and its end: the main thread runs handlers in one loop; the lifeline's thread receives, and finds the next
+engine when one has gone; a heartbeat thread beats, so that no handler can delay either. Never opens the database.
 """
 
 from __future__ import annotations
@@ -21,72 +21,134 @@ from ..clock import Clock, system_clock
 from ..edge import adoption, identity
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
-from . import channels, messages
+from . import channels
 from .executor import Executor
+from .fingerprints import fingerprint
 from .handlers import Registry, load
 from .journal import StartJournal
-from .messages import Answer, Ask, Beat, Farewell, Hello, Manifest, Message, Run, Validate, Welcome
+from .lifeline import Lifeline
+from .messages import (
+    PROTOCOL,
+    Answer,
+    Ask,
+    Beat,
+    Bye,
+    Farewell,
+    Hello,
+    Manifest,
+    Message,
+    Run,
+    Validate,
+    Welcome,
+)
+from .spool import Spool
 from .strays import Commands
 from .uplink import Uplink
 
 CONNECT_WITHIN = 10.0
 FLUSH_WITHIN = 5.0
+SLACK = 2.0
+"""Seconds beyond what attempts are given to end, when there has been no engine for too long."""
 
 
 class Worker:
     """One worker and its link to the engine."""
 
-    def __init__(self, link: Link, journal: StartJournal, clock: Clock) -> None:
-        self.link = link
+    def __init__(self, options: argparse.Namespace, link: Link, journal: StartJournal, clock: Clock) -> None:
         self.journal = journal
         self.clock = clock
         self.commands = Commands(clock)
-        self.registry = Registry()
+        self.registry: Registry | None = None
         self.loop = asyncio.new_event_loop()
-        self.uplink = Uplink(link.send, self.loop)
+        self.spool = Spool(options.journal.with_suffix(".spool"))
+        self.uplink = Uplink(None, self.loop, self.spool)
         self.executor: Executor | None = None
+        self._incarnation: str = options.incarnation
+        self._handlers = fingerprint(options.handler, options.handlers_root.resolve())
+        self._lifeline = Lifeline(options.socket, link, self.uplink, self, clock)
+        self._heartbeat = 0.0
         self._ended = Event()
         self._finished = asyncio.Event()
         self._finishing: asyncio.Task[None] | None = None
+        self._why = ""
 
-    def introduce(self, incarnation: str) -> None:
-        """Say hello; from now on a lost engine ends this process."""
-        me = identity.me()
-        self.uplink.post(Hello("worker", incarnation, me.pid, me.start_time, me.boot_id, __version__))
-        Thread(target=self._listen, name="link", daemon=True).start()
+    def introduce(self) -> None:
+        """Say hello, to this engine and to each that follows it."""
+        self._lifeline.start()
 
     def serve(self, registry: Registry) -> None:
-        """Publish the types and run what the engine sends, until it says farewell or SIGTERM comes."""
-        self.registry = registry
-        self.uplink.post(Manifest(registry.infos(), registry.problems))
+        """Publish the types and run what engines send, until one says farewell, SIGTERM comes, or there is none for long."""
         asyncio.set_event_loop(self.loop)
-        self.loop.add_signal_handler(signal.SIGTERM, self._farewell, True)
+        self.loop.add_signal_handler(signal.SIGTERM, self._farewell, True, "terminated")
+        self.loop.call_soon(self._publish, registry)
         self.loop.run_until_complete(self._finished.wait())
+        self.uplink.post(Bye(self._why))
         self.uplink.close(FLUSH_WITHIN)
 
-    def _listen(self) -> None:
-        """The link thread: hand on what arrives, and end everything when the engine is gone."""
-        with suppress(TaskdeckError, ValueError):
-            while (body := self.link.receive()) is not None:
-                arrived = messages.to_peer(body)
-                for message in arrived:
-                    if isinstance(message, Welcome):
-                        Thread(
-                            target=self._beat, args=(message.heartbeat,), name="heartbeat", daemon=True
-                        ).start()
-                self.loop.call_soon_threadsafe(self._take, arrived)
-        sys.setswitchinterval(0.0001)  # a handler that holds the interpreter must not hold this up
-        self.commands.end_all()
-        os._exit(0)
+    # ---- what the lifeline asks, in its thread -------------------------------------------------------------------
 
-    def _beat(self, every: float) -> None:
+    def hello(self) -> Hello:
+        me = identity.me()
+        return Hello(
+            "worker",
+            self._incarnation,
+            me.pid,
+            me.start_time,
+            me.boot_id,
+            __version__,
+            protocol=PROTOCOL,
+            handlers=self._handlers,
+            fences=sorted(self.uplink.fences),
+            closing=self.executor is not None and self.executor.closing,
+        )
+
+    def arrived(self, messages: list[Message]) -> None:
+        for message in messages:
+            if isinstance(message, Welcome):
+                self._keep_beating(message.heartbeat)
+        self.loop.call_soon_threadsafe(self._take, messages)
+
+    def is_idle(self) -> bool:
+        return self.executor is not None and not self.executor.running() and not self.uplink.fences
+
+    def gave_up(self) -> float:
+        grace = self.executor.settings.cancel_grace if self.executor is not None else 0.0
+        self.loop.call_soon_threadsafe(self._farewell, True, "no engine came back")
+        return grace + SLACK
+
+    def end_now(self) -> None:
+        self.commands.end_all()
+
+    # ---- the heart -----------------------------------------------------------------------------------------------
+
+    def _keep_beating(self, every: float) -> None:
+        first = not self._heartbeat
+        self._heartbeat = every
+        if first:
+            Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _beat(self) -> None:
         """The heartbeat thread."""
         own = os.getpid()
         while True:
-            fences = self.executor.running() if self.executor else []
-            self.uplink.post(Beat(fences, identity.cpu_seconds(own) or 0.0, identity.rss_bytes(own) or 0))
-            if self._ended.wait(every):
+            executor = self.executor
+            fences = executor.running() if executor else []
+            cpu, rss = identity.cpu_seconds(own) or 0.0, identity.rss_bytes(own) or 0
+            self.uplink.post(Beat(fences, cpu, rss, executor is not None and executor.closing))
+            if self._ended.wait(self._heartbeat):
                 return
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    def _publish(self, registry: Registry) -> None:
+        self.registry = registry
+        if self.executor is not None:
+            self.executor.registry = registry
+            self._post_manifest()
+
+    def _post_manifest(self) -> None:
+        if self.registry is not None:
+            self.uplink.post(Manifest(self.registry.infos(), self.registry.problems))
 
     def _take(self, arrived: Sequence[Message]) -> None:
         for message in arrived:
@@ -99,7 +161,7 @@ class Worker:
             case Answer():
                 self.uplink.answered(message)
             case Farewell():
-                self._farewell(message.now)
+                self._farewell(message.now, "dismissed by the engine")
         if self.executor is None:
             return
         match message:
@@ -111,16 +173,24 @@ class Worker:
                 self.executor.validate(message)
 
     def _begin(self, welcome: Welcome) -> None:
-        self.executor = Executor(self.registry, self.uplink, self.journal, self.commands, self.clock, welcome)
+        """Work for this engine: the first, or one that goes on where another was."""
+        if self.executor is None:
+            registry = self.registry or Registry()
+            self.executor = Executor(registry, self.uplink, self.journal, self.commands, self.clock, welcome)
+        else:
+            self.executor.settings = welcome
+            self.executor.disown_others(welcome.fences)
+        self._post_manifest()
 
-    def _farewell(self, now: bool) -> None:
+    def _farewell(self, now: bool, why: str) -> None:
+        self._why = self._why or why
         if self.executor is None:
             self._finished.set()
             return
         self.executor.close(now=now)
         if self.executor.idle.is_set():
             self._finished.set()
-        else:
+        elif self._finishing is None:
             self._finishing = self.loop.create_task(self._finish(self.executor))
 
     async def _finish(self, executor: Executor) -> None:
@@ -141,8 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TaskdeckError, OSError) as error:
         print(f"taskdeck worker: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
-    worker = Worker(link, journal, system_clock())
-    worker.introduce(options.incarnation)
+    worker = Worker(options, link, journal, system_clock())
+    worker.introduce()
     worker.serve(load(options.handler, options.handlers_root.resolve()))
     return 0
 

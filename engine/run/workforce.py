@@ -31,7 +31,8 @@ class WorkerHandle:
     id: int
     incarnation: str
     identity: Identity
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
+    """None: an earlier engine started it, and how it exits can't be known."""
     pidfd: int
     journal: Path
     slots: int
@@ -43,6 +44,19 @@ class WorkerHandle:
     link: AsyncLink | None = None
     types: dict[str, TypeInfo] = field(default_factory=dict)
     ready: bool = False
+    outdated: str = ""
+    """Why it must get nothing new, e.g. since it runs other code than this engine; empty = it need not."""
+    retiring: bool = False
+    """It takes no more and ends when its attempts have; another has its place."""
+    away: bool = False
+    """That its link is gone while it lives is on record."""
+    begun_tasks: int = 0
+    rss: int = 0
+    said_bye: bool = False
+    buried: bool = False
+    """It counts as gone, and what it held was taken over."""
+    end_by: float = float("inf")
+    """When it must have ended, since it speaks another protocol."""
     suspect: bool = False
     alone: set[int] = field(default_factory=set)
     """Fences of suspects, which have the worker for themselves."""
@@ -61,6 +75,25 @@ class WorkerHandle:
     forced_by: list[int] = field(default_factory=list)
     """Tasks that would not end, for which the engine ended the worker: the others in it are not charged."""
     link_ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def lasts(self) -> bool:
+        """Does it fill one of the places that the configuration asks for?"""
+        return not (self.retiring or self.outdated or self.doomed)
+
+    @property
+    def takes_more(self) -> bool:
+        """May it be sent attempts?"""
+        return self.ready and self.lasts
+
+    def return_with(self, link: AsyncLink, running: dict[int, int], alone: set[int]) -> None:
+        """Its link is here (again): it runs these attempts, fence → task, some of them alone. Wishes are passed on anew."""
+        self.link, self.link_ended, self.away = link, asyncio.Event(), False
+        self.running, self.alone = running, alone
+        self.unstarted.clear()
+        self.asked.clear()
+        for fence in self.deadlines.keys() - running.keys():
+            del self.deadlines[fence]
 
     def room(self) -> WorkerRoom:
         """What the selection needs to know."""
@@ -106,6 +139,7 @@ class Workforce:
         """Set once a worker has said what it can run."""
         self.draining = False
         """All shall end; a worker that connects only now is told so at once."""
+        self._grace = 0.0
 
     def __iter__(self) -> Iterator[WorkerHandle]:
         return iter(list(self._workers.values()))
@@ -132,7 +166,12 @@ class Workforce:
 
     def rooms(self, now: float) -> tuple[WorkerRoom, ...]:
         """The workers that take tasks; one that is blocked takes none."""
-        return tuple(handle.room() for handle in self if handle.ready and not handle.is_blocked(now))
+        return tuple(handle.room() for handle in self if handle.takes_more and not handle.is_blocked(now))
+
+    @property
+    def lasting(self) -> int:
+        """How many fill a place for good."""
+        return sum(handle.lasts for handle in self)
 
     @property
     def running(self) -> int:
@@ -146,13 +185,14 @@ class Workforce:
 
     def able(self, type_name: str) -> WorkerHandle | None:
         """A ready worker that knows this type."""
-        return next((handle for handle in self if handle.ready and type_name in handle.types), None)
+        return next((handle for handle in self if handle.takes_more and type_name in handle.types), None)
 
     def dispatch(self, worker_id: int, runs: list[Run], suspects: set[int], now: float) -> list[Run]:
         """Send claimed attempts. Returns those that could not be sent, since the worker went away meanwhile."""
         handle = self._workers.get(worker_id)
-        if handle is None or not handle.ready or not handle.send(*runs):
+        if handle is None or not handle.takes_more or not handle.send(*runs):
             return runs
+        handle.begun_tasks += len(runs)
         for run in runs:
             handle.running[run.fence] = run.task_id
             handle.unstarted[run.fence] = now
@@ -169,6 +209,8 @@ class Workforce:
         """
         asked_of = {wish["fence"]: wish["verb"] for wish in wishes}
         for handle in self:
+            if handle.link is None or handle.link.closed:
+                continue  # told when it is back
             for fence, task_id in handle.running.items():
                 verb = asked_of.get(fence)
                 if verb is None and handle.asked.get(fence) == "pause":
@@ -182,8 +224,12 @@ class Workforce:
 
     def drain(self, grace: float, *, now: bool = False) -> None:
         """Ask every attempt to reach its next checkpoint within `grace` seconds, and every worker to end after that."""
-        self.draining = True
+        self.draining, self._grace = True, grace
         for handle in self:
-            for fence, task_id in handle.running.items():
-                handle.send(Ask(task_id, fence, "drain", grace))
-            handle.send(Farewell(now))
+            self.drain_one(handle, now=now)
+
+    def drain_one(self, handle: WorkerHandle, *, now: bool = False) -> None:
+        """As `drain`, for one that has only now come (back)."""
+        for fence, task_id in handle.running.items():
+            handle.send(Ask(task_id, fence, "drain", self._grace))
+        handle.send(Farewell(now))

@@ -34,13 +34,16 @@ def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None)
     return cursor.lastrowid
 
 
-def mark_started(tx: Transaction, fence: int, command_pid: int) -> None:
-    """The worker is about to enter the handler (or has started the command): what it leased is in use."""
+def mark_started(tx: Transaction, fence: int, command_pid: int, command_start_time: int = 0) -> None:
+    """The worker is about to enter the handler (or has started the command): what it leased is in use.
+
+    The command's pid and start time (clock ticks since boot) are its identity, with the boot id of its worker.
+    """
     slots.started(tx, fence)
     tx.connection.execute(
-        "UPDATE attempt SET started_at = coalesce(started_at, ?), command_pid = coalesce(?, command_pid)"
-        " WHERE fence = ? AND ended_at IS NULL",
-        (tx.now, command_pid or None, fence),
+        "UPDATE attempt SET started_at = coalesce(started_at, ?), command_pid = coalesce(?, command_pid),"
+        " command_start_time = coalesce(?, command_start_time) WHERE fence = ? AND ended_at IS NULL",
+        (tx.now, command_pid or None, command_start_time or None, fence),
     )
 
 

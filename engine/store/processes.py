@@ -35,7 +35,8 @@ def open_engines(tx: Transaction) -> list[dict[str, Any]]:
 
 def add_worker(tx: Transaction, **columns: Any) -> int:
     """Record a worker process; committed before its first frame is answered."""
-    return Worker.insert(state="STARTING", started_at=tx.now, **columns).execute(tx.db)
+    defaults = {"handlers": "", "recorded": 0, "tasks": 0}
+    return Worker.insert(state="STARTING", started_at=tx.now, **(defaults | columns)).execute(tx.db)
 
 
 def open_workers(tx: Transaction) -> list[dict[str, Any]]:
@@ -43,9 +44,19 @@ def open_workers(tx: Transaction) -> list[dict[str, Any]]:
     return list(Worker.select().where(Worker.ended_at.is_null()).order_by(Worker.id).dicts().execute(tx.db))
 
 
-def set_worker(tx: Transaction, worker_id: int, state: str, *, only_from: str | None = None) -> bool:
-    """Change the state of a live worker (only one in state `only_from`, if given). Returns whether that was a change."""
-    changed = Worker.update(state=state).where(
+def worker_of(tx: Transaction, incarnation: str) -> dict[str, Any] | None:
+    """The worker of this incarnation, living or not; None = it was never one of this database."""
+    return tx.row("SELECT * FROM worker WHERE incarnation = ?", incarnation)
+
+
+def set_worker(
+    tx: Transaction, worker_id: int, state: str, *, only_from: str | None = None, evidence: str | None = None
+) -> bool:
+    """Change the state of a live worker (only one in state `only_from`, if given). Returns whether that was a change.
+
+    `evidence`: what makes it suspect, or away; nothing for other states.
+    """
+    changed = Worker.update(state=state, evidence=evidence).where(
         Worker.id == worker_id, Worker.ended_at.is_null(), Worker.state != state
     )
     if only_from is not None:
@@ -60,9 +71,23 @@ def beat(tx: Transaction, worker_id: int, rss: int) -> None:
     ).execute(tx.db)
 
 
+def recorded(tx: Transaction, worker_id: int) -> int:
+    """The number of the last report of a worker that is recorded; 0 = none is."""
+    row = tx.connection.execute("SELECT recorded FROM worker WHERE id = ?", (worker_id,)).fetchone()
+    return row[0] if row else 0
+
+
+def note_recorded(tx: Transaction, worker_id: int, number: int, begun: int) -> None:
+    """Its reports up to this number are recorded in this transaction; with them, `begun` attempts were begun."""
+    tx.connection.execute(
+        "UPDATE worker SET recorded = ?, tasks = tasks + ? WHERE id = ? AND recorded < ?",
+        (number, begun, worker_id, number),
+    )
+
+
 def end_worker(tx: Transaction, worker_id: int, state: str, reason: str) -> bool:
     """Record the end (ENDED) or loss (LOST) of a worker, once. Returns whether it was still open."""
-    ended = Worker.update(ended_at=tx.now, state=state, end_reason=reason).where(
+    ended = Worker.update(ended_at=tx.now, state=state, end_reason=reason, evidence=None).where(
         Worker.id == worker_id, Worker.ended_at.is_null()
     )
     return ended.execute(tx.db) == 1

@@ -87,10 +87,28 @@ class Reader:
             found += self._dicts(later.limit(limit - len(found)))
         return found
 
-    def task_ids(self, wanted: Filter, *, now: str) -> list[int]:
-        """The ids of all tasks that match, oldest first."""
-        query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), True).order_by(t.Task.id)
+    def task_ids(
+        self,
+        wanted: Filter,
+        *,
+        now: str,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 0,
+        skip: int = 0,
+        newest_first: bool = False,
+    ) -> list[int]:
+        """The ids of the tasks that match, oldest first, between `after` and `before`; `limit` 0 = all."""
+        query = t.Task.select(t.Task.id).where(*task_conditions(wanted, now), *_between(after, before), True)
+        query = query.order_by(t.Task.id.desc() if newest_first else t.Task.id)
+        if limit:
+            query = query.limit(limit).offset(skip)
         return self.ask(lambda connection: [row[0] for row in connection.execute(*query.sql())])
+
+    def count(self, wanted: Filter, *, now: str, after: int | None = None) -> int:
+        """How many tasks match, with ids over `after`."""
+        query = t.Task.select().where(*task_conditions(wanted, now), *_between(after, None), True)
+        return self._read(lambda: query.count(self._db))
 
     def states(self, ids: list[int]) -> dict[int, str]:
         """The state of each of these tasks that exists."""
@@ -278,6 +296,11 @@ def _unreadable(path: Path, error: Exception) -> StoreError | NotPermitted:
     return StoreError(
         f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup"
     )
+
+
+def _between(after: int | None, before: int | None) -> list[Any]:
+    over = [] if after is None else [t.Task.id > after]
+    return over if before is None else [*over, t.Task.id < before]
 
 
 def _task_columns(whole: bool) -> ModelSelect[Any]:

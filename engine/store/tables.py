@@ -60,6 +60,11 @@ class Worker(Model):
     last_heartbeat = UtcField(null=True)
     ended_at = UtcField(null=True)
     end_reason = TextField(null=True)
+    handlers = TextField()
+    journal = TextField(null=True)
+    recorded = IntegerField()
+    tasks = IntegerField()
+    evidence = TextField(null=True)
 
 
 class TaskType(Model):
@@ -135,6 +140,7 @@ class Attempt(Model):
     started_at = UtcField(null=True)
     ended_at = UtcField(null=True)
     command_pid = IntegerField(null=True)
+    command_start_time = IntegerField(null=True)
     outcome = TextField(null=True)
     reason = TextField(null=True)
     exit_code = IntegerField(null=True)

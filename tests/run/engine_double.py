@@ -47,6 +47,7 @@ class EngineDouble:
             "attempt_bytes": 1_000_000,
             "attempt_files": 3,
             "environment": ["PATH", "HOME", "LANG"],
+            "away_limit": 0.0,
         } | settings
         self.worker = self._start(handlers, environ)
 

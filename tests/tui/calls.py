@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,18 +50,7 @@ class Calls:
 
     def __call__(self, *words: str, stdin: str = "", code: int | None = 0) -> Ended:
         """A call inside this process (twenty times faster): same directory, variables and streams as `process`."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(self.folder)
-            for name in [name for name in os.environ if name not in self.environment]:
-                patch.delenv(name)
-            for name, value in self.environment.items():
-                patch.setenv(name, value)
-            out, err = _stream(), _stream()
-            patch.setattr(sys, "stdin", _stream(stdin.encode("utf-8", "surrogateescape")))
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            ended = main(list(words))
-        return self._checked(ended, _bytes(out), _bytes(err), code)
+        return self._checked(*called(words, self.folder, self.environment, stdin), code)
 
     def process(self, *words: str, code: int = 0) -> Ended:
         """A call in a process of its own."""
@@ -107,6 +97,23 @@ class Calls:
         text = shown.decode().replace("\r\n", "\n")
         assert "Traceback" not in text
         return Ended(process.wait(timeout=30), text, text)
+
+
+def called(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str], stdin: str = ""
+) -> tuple[int, bytes, bytes]:
+    """The console script's own `main` as if in a process with this directory and these variables: code, output, errors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in [name for name in os.environ if name not in environment]:
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        out, err = _stream(), _stream()
+        patch.setattr(sys, "stdin", _stream(stdin.encode("utf-8", "surrogateescape")))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        return main(list(words)), _bytes(out), _bytes(err)
 
 
 def _stream(data: bytes = b"") -> io.TextIOWrapper:

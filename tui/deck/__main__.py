@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -72,6 +73,7 @@ def _build(config: Config, since: str) -> tuple[Announcer, Engine]:
 
 def main(arguments: list[str]) -> int:
     """Run one deck process."""
+    gc.disable()  # until the first paint: all that is made till then stays
     parser = argparse.ArgumentParser(prog="taskdeck.tui.deck")
     parser.add_argument("--db", type=Path, required=True)
     parser.add_argument("--config", type=Path)

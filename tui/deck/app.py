@@ -1,7 +1,8 @@
 """The deck: header, views, the pages that open over them, the line of messages and the line of keys.
 
 Owns the way from a key to a page or an act, and nothing else: pages know what they show, the bridge reads and writes. Runs in
-whatever loop it is started in (`await DeckApp(config).run_async()`), the engine's as well.
+whatever loop it is started in (`await DeckApp(config).run_async()`), the engine's as well. Pages are imported when they are
+opened: all but the first would only delay the first paint.
 """
 
 from __future__ import annotations
@@ -18,21 +19,15 @@ from textual.message import Message
 from textual.screen import Screen
 
 from taskdeck.engine.config import Config
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.errors import NotFound, TaskdeckError
 
+from ..commandline import user
 from . import keys, reads
 from .acting import Acting
 from .bridge import Bridge, Question, Trouble
 from .commands import Commands
-from .screens.detail import DetailPage
-from .screens.events import EventsPage
-from .screens.help import Help
-from .screens.inventory import ResourcesPage, RoutePage, RoutesPage
-from .screens.log import LogPage
 from .screens.overview import Overview
 from .screens.page import NOTHING, Page, Target
-from .screens.tasks import INBOX, TasksPage
-from .screens.why import Why
 from .states import Glyphs, wants_ascii
 from .stories import story
 from .widgets.header import Header, Tabs, inbox
@@ -98,6 +93,11 @@ class DeckApp(App[None], inherit_bindings=False):
         self._trail: list[Page] = []
         self._before = "overview"
         self._interrupted = -TWICE
+        self._has_painted = False
+        self._unreadable: Trouble | None = None
+
+    painted: Callable[[], None] = staticmethod(lambda: None)
+    """Called once the first page stands there with what was read for it, or with what is wrong."""
 
     def get_default_screen(self) -> Screen[None]:
         """The screen with the views."""
@@ -112,18 +112,24 @@ class DeckApp(App[None], inherit_bindings=False):
         yield self._hints
         yield TooSmall()
 
-    async def on_mount(self) -> None:
+    def on_load(self) -> None:
+        """Begin to read before anything is laid out: the first picture shall have something to show."""
         self.bridge = Bridge(
             self.config,
             lambda: self.post_message(self.Fresh()),
             asyncio.get_running_loop().time,
-            actor=reads.actor(),
+            actor=f"deck:{user()}",
             read_only=self.read_only,
         )
         self.acting = Acting(self)
         self._commands = Commands(self)
-        await self.open_view("overview")
-        self.call_after_refresh(self.bridge.start)
+        self._trail = [self._view("overview")]
+        self.ask()
+        self.bridge.start()
+
+    async def on_mount(self) -> None:
+        await self._show()
+        self._take()
         self.set_interval(1.0, self._tick)
         self.set_interval(ASKED_EVERY, self._ask_engine)
 
@@ -144,9 +150,7 @@ class DeckApp(App[None], inherit_bindings=False):
             self._before = self._trail[0].id or self._before
         for page in self._trail[1:]:
             await page.remove()
-        if name not in self._pages:
-            self._pages[name] = self._make(name)
-        self._trail = [self._pages[name]]
+        self._trail = [self._view(name)]
         await self._show()
 
     async def open_page(self, page: Page) -> None:
@@ -154,12 +158,23 @@ class DeckApp(App[None], inherit_bindings=False):
         self._trail.append(page)
         await self._show()
 
+    def _view(self, name: str) -> Page:
+        if name not in self._pages:
+            self._pages[name] = self._make(name)
+        return self._pages[name]
+
     def _make(self, name: str) -> Page:
-        if name == "tasks":
-            return TasksPage(self.glyphs, "tasks")
-        if name == "inbox":
-            return TasksPage(self.glyphs, "inbox", INBOX)
-        kinds = {"overview": Overview, "resources": ResourcesPage, "routes": RoutesPage, "events": EventsPage}
+        if name == "overview":
+            return Overview(self.glyphs)
+        from .screens import events, inventory, tasks
+
+        if name in ("tasks", "inbox"):
+            return tasks.TasksPage(self.glyphs, name, tasks.INBOX if name == "inbox" else None)
+        kinds = {
+            "resources": inventory.ResourcesPage,
+            "routes": inventory.RoutesPage,
+            "events": events.EventsPage,
+        }
         return kinds[name](self.glyphs)
 
     async def _show(self) -> None:
@@ -177,21 +192,40 @@ class DeckApp(App[None], inherit_bindings=False):
     def ask(self) -> None:
         """Tell the bridge anew what the page wants to have read."""
         own = {f"{self.page.id}/{name}": question for name, question in self.page.questions().items()}
-        self.bridge.show({"heading": Question(self._headings, every=5), **own})
+        self.bridge.show(
+            {**own, "heading": Question(self._headings, every=5)}
+        )  # it counts, which takes longest
 
     def on_deck_app_fresh(self) -> None:
-        for name, value in self.bridge.take().items():
+        self._take()
+
+    def _take(self) -> None:
+        fresh = self.bridge.take()
+        for name, value in fresh.items():
             self._receive(name, value)
+        if "heading" in fresh and not self._has_painted:
+            self._has_painted = True
+            self.call_after_refresh(self.painted)
 
     def _receive(self, name: str, value: Any) -> None:
         if name == "database":
-            self._header.tell(None, "" if value is None else str(value.error.what))
+            self._take_database(value)
+        elif isinstance(value, Trouble) and value is self._unreadable:
+            return  # told once, for all of them
         elif name == "heading":
             self._take_heading(value)
         else:
             owner, _, what = name.partition("/")
             if owner == self.page.id:
                 self._hand_over(self.page, what, value)
+
+    def _take_database(self, trouble: Trouble | None) -> None:
+        """What keeps everything from being read is told as long as it does; that there is none yet is no trouble."""
+        self._unreadable = trouble
+        is_to_come = trouble and self.heading is None and isinstance(trouble.error, NotFound)
+        told = "" if trouble is None or is_to_come else str(trouble.error.what)
+        self._header.tell(None, told, waits="no database yet" if is_to_come else "reading")
+        self._status.keep(str(trouble) if trouble and told else "")
 
     def _hand_over(self, page: Page, name: str, value: Any) -> None:
         if isinstance(value, Trouble):
@@ -241,8 +275,10 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def open_item(self, kind: str, name: Any, item: Any = None) -> None:
         """Open what is known by this kind and name."""
+        from .screens.inventory import RoutePage
+
         if kind == "task":
-            await self.open_page(DetailPage(self.glyphs, int(name)))
+            await self.open_task("task", int(name))
         elif kind == "route":
             await self.open_page(RoutePage(self.glyphs, str(name)))
         elif kind == "resource":
@@ -324,6 +360,8 @@ class DeckApp(App[None], inherit_bindings=False):
         self.refresh(layout=True)
 
     async def action_help(self) -> None:
+        from .screens.help import Help
+
         await self.push_screen(Help(dict(self.screen.active_bindings), self.glyphs))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -366,10 +404,12 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def open_task(self, how: str, task: int) -> None:
         """Open a task's page (`task`), its output (`log`), or why it does not run (`why`)."""
+        from .screens import detail, log, why
+
         if how == "why":
-            await self.push_screen(Why(self.bridge, task, self.glyphs))
+            await self.push_screen(why.Why(self.bridge, task, self.glyphs))
         else:
-            await self.open_page((LogPage if how == "log" else DetailPage)(self.glyphs, task))
+            await self.open_page((log.LogPage if how == "log" else detail.DetailPage)(self.glyphs, task))
 
     async def action_events(self) -> None:
         target = self.page.target()
@@ -377,6 +417,8 @@ class DeckApp(App[None], inherit_bindings=False):
         if isinstance(focused, Table) and focused.cursor_id is not None:
             target = Target(focused.plan.kind, [focused.cursor_id])
         if target != NOTHING:
+            from .screens.events import EventsPage
+
             await self.open_page(EventsPage(self.glyphs, f"{target.kind}:{target.ids[0]}"))
 
     def action_section(self, step: int) -> None:

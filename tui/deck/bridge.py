@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from taskdeck.engine import views
 from taskdeck.engine.config import Config
-from taskdeck.engine.errors import NotPermitted, TaskdeckError
+from taskdeck.engine.errors import NotFound, NotPermitted, TaskdeckError
 
 T = TypeVar("T")
 
@@ -145,14 +145,15 @@ class Bridge:
                     _Reading(self, view).go_on()
             except TaskdeckError as error:
                 self._refuse(Trouble(error))
-                self._pause(PATIENCE)
+                # One that isn't there yet is being made, by the engine beside this deck: look again soon.
+                self._pause(PACE if isinstance(error, NotFound) else PATIENCE)
             except Exception as error:
                 self._refuse(_unforeseen(error))
                 self._pause(PATIENCE)
 
     def _refuse(self, trouble: Trouble) -> None:
-        """Nothing can be read: everything that is wanted, and each question, is told so."""
-        self._deliver(dict.fromkeys(self._wanted, trouble) | {"database": trouble})
+        """Nothing can be read: everything that is wanted, and each question, is told so, behind the reason itself."""
+        self._deliver({"database": trouble} | dict.fromkeys(self._wanted, trouble))
         for _, settle in self._asked():
             settle(trouble)
 
@@ -204,7 +205,8 @@ class _Reading:
         wanted = self._bridge._wanted
         due = {name: each for name, each in wanted.items() if changed or self._is_due(name, each)}
         self._keys = {name: each.key for name, each in wanted.items()}
-        self._bridge._deliver({name: _answer(each.read, self._view) for name, each in due.items()})
+        for name, each in due.items():  # each as it comes: the first waits for no other
+            self._bridge._deliver({name: _answer(each.read, self._view)})
 
     def _is_due(self, name: str, question: Question) -> bool:
         if name not in self._keys or self._keys[name] != question.key:

@@ -267,10 +267,10 @@ class SafeApp(App[Any]):
     crash: BaseException | None = None
     tell: Callable[[str], None] = staticmethod(lambda line: None)
     leaving: Callable[[], None] = staticmethod(lambda: None)
-    painted: Callable[[], None] = staticmethod(lambda: None)
+    ready: Callable[[], None] = staticmethod(lambda: None)
 
     def on_ready(self) -> None:
-        self.painted()
+        self.ready()
 
     def exit(self, *arguments: Any, **named: Any) -> None:
         """Leave the screen."""

@@ -6,6 +6,7 @@ Owns when the screen begins and ends, what becomes of a crash, and what the term
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import traceback
 from collections.abc import Awaitable, Callable
@@ -50,7 +51,7 @@ class Deck:
         except Exception as error:  # the screen ends here, the engine beside it doesn't
             self._crash(error)
         finally:
-            self._painted.set()
+            self._on_paint()
             self._left.set()
 
     async def first_paint(self, seconds: float) -> None:
@@ -67,7 +68,8 @@ class Deck:
 
     async def _draw(self) -> None:
         self._app = app = _make_app(self._config)
-        app.tell, app.leaving, app.painted = self._launcher.tell, self._left.set, self._on_paint
+        app.tell, app.leaving = self._launcher.tell, self._left.set
+        app.ready, app.painted = self._on_ready, self._on_paint
         drawing = asyncio.create_task(app.run_async(mouse="SSH_CONNECTION" not in os.environ))
         leaving = asyncio.create_task(self._left.wait())
         await asyncio.wait({drawing, leaving}, return_when="FIRST_COMPLETED")
@@ -81,9 +83,14 @@ class Deck:
         if error := app.crash or failed:
             self._crash(error)
 
-    def _on_paint(self) -> None:
+    def _on_ready(self) -> None:
         # Where Python has eager tasks, Textual turns them on for the whole loop. The engine is not made for them.
         asyncio.get_running_loop().set_task_factory(None)
+
+    def _on_paint(self) -> None:
+        if not gc.isenabled():
+            gc.freeze()  # modules and sheets: no collection need look at them again, which keeps the loop free of pauses
+            gc.enable()
         self._painted.set()
 
     def _obey(self, word: str) -> None:

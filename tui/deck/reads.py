@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from taskdeck.engine import views
 from taskdeck.engine.views import View
@@ -13,11 +12,19 @@ from taskdeck.engine.views import View
 from ..masking import Masked
 from .stories import EventRow, folded
 from .widgets.log_lines import LineFeed
+from .widgets.row_ids import NewestFirst, Stretch, Unread
 
 EVENTS_KEPT = 500
 """Events that the stream on the screen goes back to."""
 RUNNING_SHOWN = 50
-LARGEST_ID = 2**63 - 1
+FIRST = 500
+"""Of a list of tasks, the newest that are always read."""
+LAST = 200
+"""And the oldest."""
+AROUND = 500
+"""And how many to either side of the cursor, where it is somewhere else."""
+EDGE = 150
+"""Rows from where one of these stretches ends within which what is behind is read as well; more than a screen has."""
 
 
 class Heading(NamedTuple):
@@ -95,60 +102,46 @@ class EventStream:
         return self._rows
 
 
-class NewestFirst(Sequence[int]):
-    """Ascending ids read from their end: the newest first. A million are eight megabytes."""
-
-    def __init__(self, ids: array[int] | Sequence[int], length: int | None = None) -> None:
-        self._ids = ids
-        self._length = len(ids) if length is None else length
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[int]: ...
-    def __getitem__(self, place: int | slice) -> int | list[int]:
-        if isinstance(place, slice):
-            return [self._ids[self._length - 1 - n] for n in range(*place.indices(self._length))]
-        if not -self._length <= place < self._length:
-            raise IndexError(place)
-        return self._ids[self._length - 1 - place % self._length]
-
-    def index(self, value: int, start: int = 0, stop: int | None = None) -> int:
-        """Where this id stands; by halving, since ids ascend. Raises ValueError."""
-        from bisect import bisect_left
-
-        found = bisect_left(self._ids, value, 0, self._length)
-        if found == self._length or self._ids[found] != value:
-            raise ValueError(f"{value} is not among them")
-        return self._length - 1 - found
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._ids[self._length - 1 :: -1] if self._length else ())
-
-    def __contains__(self, value: object) -> bool:
-        try:
-            return isinstance(value, int) and self.index(value) >= 0
-        except ValueError:
-            return False
-
-
 class TaskIds:
-    """The ids of all matching tasks. Without a filter only new ones are asked for. Belongs to the reading thread."""
+    """The ids of the tasks that match, as far as they are looked at: a million cost as much as a thousand.
+
+    Called in the reading thread; the loop says by `around` where it looks: an id, or the place of one that is not known.
+    """
 
     def __init__(self, wanted: views.Filter) -> None:
+        self.around: int | Unread | None = None
         self._wanted = wanted
-        self._ids: array[int] = array("q")
+        self._counted: tuple[tuple[object, ...] | None, int] = (None, 0)
 
     def __call__(self, view: View) -> NewestFirst:
         """All of them, newest first."""
-        if self._wanted == views.Filter() and self._ids:
-            self._ids.extend(view.task_ids(views.Filter(ids=((self._ids[-1] + 1, LARGEST_ID),))))
-        else:
-            self._ids = array("q", view.task_ids(self._wanted))
-        return NewestFirst(self._ids, len(self._ids))
+        first = view.task_ids(self._wanted, newest_first=True, limit=FIRST)
+        if len(first) < FIRST:
+            return NewestFirst(len(first), [Stretch(0, first)])
+        last = [each for each in view.task_ids(self._wanted, limit=LAST) if each < first[-1]][::-1]
+        middle = self._around(view, first, last)
+        total = max(self._count(view), (middle.end if middle.ids else FIRST) + len(last))
+        return NewestFirst(total, [Stretch(0, first), middle, Stretch(total - len(last), last)])
+
+    def _count(self, view: View) -> int:
+        if (version := view.version()) != self._counted[0]:
+            self._counted = (version, view.count(self._wanted))
+        return self._counted[1]
+
+    def _around(self, view: View, first: list[int], last: list[int]) -> Stretch:
+        """The ids to either side of where the loop looks, between those that are known anyhow."""
+        around = self.around
+        if isinstance(around, Unread):
+            found = view.task_ids(self._wanted, newest_first=True, limit=1, skip=around.place)
+            around = found[0] if found else None
+        if not last or around is None or not last[min(EDGE, len(last) - 1)] < around <= first[-EDGE]:
+            return Stretch(FIRST, [])
+        newer = view.task_ids(self._wanted, after=around - 1, limit=AROUND)[::-1]
+        older = view.task_ids(self._wanted, before=around, limit=AROUND, newest_first=True)
+        between = [each for each in (*newer, *older) if last[0] < each < first[-1]]
+        if not between:
+            return Stretch(FIRST, [])
+        return Stretch(max(view.count(self._wanted, after=between[0]), FIRST), between)
 
 
 def tasks(ids: Iterable[int]) -> Any:
@@ -244,13 +237,3 @@ class LogStream:
         while self._lines:
             found += self._lines.popleft()
         return found
-
-
-def actor() -> str:
-    """Who acts from this deck, for the audit: `deck:ann`."""
-    import getpass
-
-    try:
-        return f"deck:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container's user without a name
-        return "deck"

@@ -43,15 +43,21 @@ UNKNOWN = Shape("?", "?", "?", "")
 
 STYLES: Mapping[str, str] = {
     "dim": "dim",
-    "run": "bold $text-success",
+    "strong": "bold",
+    "title": "bold",
+    "good": "$text-success",
     "info": "$text-accent",
     "warn": "$text-warning",
     "bad": "$text-error",
+    "run": "bold $text-success",
     "dead": "bold $text-error",
     "lost": "bold $text-secondary",
     "review": "bold reverse $text-warning",
+    "found": "reverse",
+    "cursor": "bold",
+    "focused cursor": "bold reverse",
 }
-"""What the looks of the lists mean where a text is styled by name."""
+"""What each look means, in lists and in texts alike; any other, and `""`, is plain."""
 
 _ASCII = str.maketrans(
     {

@@ -83,8 +83,8 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
     return look.fields(
         [
             ("engine", _engine(found["engine"], found["stopping"])),
-            ("tasks", _tasks(found["counts"], running=running)),
-            ("workers", _workers(found["workers"]) if running else ""),
+            ("tasks", _tasks(found["counts"], running=running or any(map(_goes_on, found["workers"])))),
+            ("workers", _workers([each for each in found["workers"] if running or each.alive])),
             ("held", "\n".join(map(_hold, found["holds"]))),
             ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
             ("config", _settings(found["config"])),
@@ -172,10 +172,18 @@ def _storage(storage: dict[str, Any] | None) -> str:
     return ", ".join([*free, f"write-ahead log {views.size_text(storage['wal_bytes'])}"])
 
 
+def _goes_on(worker: views.WorkerView) -> bool:
+    """Does it run something, with an engine or without?"""
+    return worker.alive and bool(worker.attempts)
+
+
 def _workers(workers: list[views.WorkerView]) -> str:
-    return ", ".join(
+    """All of them in a line; those in doubt in lines of their own, with the evidence."""
+    told = ", ".join(
         f"pid {worker.pid} {worker.state.lower()} with {len(worker.attempts)} running" for worker in workers
     )
+    doubted = [f"pid {each.pid}: {look.tidy(each.evidence)}" for each in workers if each.evidence]
+    return "\n".join([told, *doubted]) if told else ""
 
 
 def _anchor(anchor: views.AnchorView | None) -> str:

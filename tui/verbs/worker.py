@@ -52,10 +52,22 @@ def list_workers(
 def _about(line: CommandLine, types: list[str], running: bool) -> list[tuple[str, str]]:
     """What all of them can run, and whether this command line reads another configuration than they."""
     if not running:
-        return [("no engine runs", "these are gone, or end now; start one: taskdeck run")]
+        return [
+            (
+                "no engine runs",
+                "those alive run on and wait for one: taskdeck run; or end them: taskdeck stop",
+            )
+        ]
     return [("types", look.tidy(", ".join(["shell", *(name for name in types if name != "shell")])))] + [
         ("config", text) for text in [other_settings(line)] if text
     ]
+
+
+def _runs(worker: views.WorkerView) -> str:
+    """What it runs, and what is the matter with it."""
+    runs = " ".join(worker.attempts)
+    matter = look.tidy(worker.evidence or worker.end_reason or "")
+    return f"{runs} ({matter})" if runs and matter else runs or matter
 
 
 def _human(found: list[views.WorkerView]) -> list[str]:
@@ -65,11 +77,11 @@ def _human(found: list[views.WorkerView]) -> list[str]:
         (
             str(worker.id),
             str(worker.pid),
-            worker.state.lower(),
+            worker.state.lower() if worker.alive or worker.ended_at else "gone",
             look.local(worker.started_at, now=now),
             look.local(worker.last_heartbeat, now=now),
             f"{worker.rss // 2**20} MB" if worker.rss else "",
-            " ".join(worker.attempts) or look.tidy(worker.end_reason or ""),
+            _runs(worker),
         )
         for worker in found
     ]

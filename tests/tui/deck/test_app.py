@@ -263,10 +263,11 @@ async def test_a_database_that_is_not_there_yet_is_waited_for(tmp_path: Path) ->
     app = DeckApp(settings(tmp_path / "later.db"))
     async with app.run_test(size=(80, 24)) as pilot:
         opened = Open(app, pilot)
-        await opened.reads("there is no database")
+        await opened.reads("no database yet")
         made = Seed(tmp_path / "later.db")
         made.task()
         await opened.reads("WAIT 1")
+        assert "no database" not in opened.text
         made.close()
 
 

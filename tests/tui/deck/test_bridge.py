@@ -14,6 +14,7 @@ import pytest
 from taskdeck.engine.errors import NotFound, NotPermitted
 from taskdeck.tui.deck import reads
 from taskdeck.tui.deck.bridge import Bridge, Question, Trouble
+from taskdeck.tui.deck.widgets.row_ids import Unread
 from tests.seeded import Seed
 from tests.tui.deck.decks import settings
 
@@ -128,20 +129,34 @@ def test_a_bridge_that_nobody_listens_to_ends(seed: Seed) -> None:
     assert not bridge._thread.is_alive()
 
 
-def test_ids_are_kept_newest_first_and_only_new_ones_asked_for(seed: Seed) -> None:
+def test_of_a_long_list_only_what_is_looked_at_is_read_and_every_place_is_right(
+    seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from taskdeck.engine import views
 
-    for _ in range(5):
-        seed.task()
-    ids = reads.TaskIds(views.Filter())
+    for name, size in {"FIRST": 6, "LAST": 4, "AROUND": 5, "EDGE": 2}.items():
+        monkeypatch.setattr(reads, name, size)
+    whole = [seed.task(state="FAILED", reason="exit") if n % 3 else seed.task() for n in range(90)][::-1]
+    wanted = views.parse("state:failed")
+    failed = [each for each in whole if each % 3 != 1]
     with views.open_view(settings(seed.path)) as view:
-        before = ids(view)
-        assert list(before) == [5, 4, 3, 2, 1]
-        seed.task()
-        after = ids(view)
-    assert (list(after), len(before)) == ([6, 5, 4, 3, 2, 1], 5)
-    assert (after[0], after[-1], after[1:3]) == (6, 1, [5, 4])
-    assert (after.index(4), 4 in after, 9 in after) == (2, True, False)
+        for ids, right in ((reads.TaskIds(views.Filter()), whole), (reads.TaskIds(wanted), failed)):
+            for around in (None, *right, *map(Unread, range(len(right)))):
+                ids.around = around
+                found = ids(view)
+                assert len(found) == len(right)
+                assert all(each in (Unread(place), right[place]) for place, each in enumerate(found)), (
+                    f"around {around}: {list(found)}"
+                )
+                place = right.index(around) if isinstance(around, int) else around.place if around else 0
+                near = found[max(place - 2, 0) : place + 3]
+                known = [each for each in near if isinstance(each, int)]
+                assert known == near, f"around {around}: {list(found)}"
+                assert all(found.index(each) == right.index(each) for each in known)
+                assert not found.is_whole
+    monkeypatch.setattr(reads, "FIRST", 100)
+    with views.open_view(settings(seed.path)) as view:
+        assert list(reads.TaskIds(views.Filter())(view)) == whole
 
 
 def test_ids_are_asked_for_as_ranges() -> None:

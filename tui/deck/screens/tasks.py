@@ -17,6 +17,7 @@ from .. import keys, reads, tables
 from ..bridge import Question, Trouble
 from ..states import Glyphs
 from ..widgets.panes import Pane, TaskTable, moment
+from ..widgets.row_ids import Unread
 from ..widgets.virtual_list import VirtualList
 from ..widgets.virtual_log import VirtualLog
 from .detail import DetailView
@@ -25,6 +26,8 @@ from .page import Page, Target, chosen_in
 INBOX = views.Filter(states=("NEEDS_REVIEW", "DEAD", "LOST"))
 SPARE = 30
 """Rows above and below the window that are read with it."""
+MOST_MARKED = 100_000
+"""Tasks that can be marked one by one."""
 SETTLED = 0.15
 """Seconds for which the cursor must rest until its task is read."""
 
@@ -48,6 +51,7 @@ class TasksPage(Page):
         self._log_pane = Pane("Log", self._log, id=f"{name}-log-pane")
         self._stream: reads.LogStream | None = None
         self._window: tuple[Any, ...] = ()
+        self._around: Any = None
         self._beside: int | None = None
         self._another = True
         self._moved = 0.0
@@ -74,7 +78,7 @@ class TasksPage(Page):
 
     def questions(self) -> Mapping[str, Question]:
         found = {
-            "ids": Question(self._ids, key=self._wanted),
+            "ids": Question(self._ids, key=(self._wanted, self._around)),
             "rows": Question(reads.tasks(self._window), key=self._window),
         }
         if self._beside is not None:
@@ -121,17 +125,40 @@ class TasksPage(Page):
         message.stop()
         self._entitle()
 
+    async def on_virtual_list_beyond(self, message: VirtualList.Beyond) -> None:
+        """Mark rows that were never in sight: their ids are read for it."""
+        message.stop()
+        ends = [each for each in message.ends or () if isinstance(each, int)]
+        after, before = (min(ends) - 1, max(ends) + 1) if ends else (None, None)
+        wanted = self._wanted
+        found = await self.deck.bridge.ask(
+            lambda view: view.task_ids(wanted, after=after, before=before, limit=MOST_MARKED + 1)
+        )
+        if len(found) > MOST_MARKED:
+            self.deck.say(
+                f"more than {MOST_MARKED:,}: act on a filter instead, as in :cancel type:fetch", wrong=True
+            )
+        else:
+            self._table.mark(found)
+
     def on_resize(self) -> None:
         self._look_around()
         self._settle()
 
     def _look_around(self) -> None:
         """Ask for the rows in sight and some around them, where they differ from what is read already."""
-        seen = self._table.shown_ids
-        if seen and not (set(seen) <= set(self._window)):
-            ids = self._table.ids
-            top = max(self._table.unseen, 0)
-            self._window = tuple(ids[max(top - SPARE, 0) : top + len(seen) + SPARE])
+        table = self._table
+        seen = set(table.shown_ids)
+        near = table.ids[max(table.above - SPARE, 0) : table.above + len(seen) + SPARE]
+        before = (self._window, self._around)
+        if not seen <= set(self._window):
+            self._window = tuple(each for each in near if not isinstance(each, Unread))
+        here = table.cursor_id
+        self._ids.around = here if isinstance(here, int) else Unread(max(table.position - 1, 0))
+        edges = (table.above - SPARE, table.above + len(seen) + SPARE)
+        if any(isinstance(table.ids[each], Unread) for each in edges if 0 <= each < len(table.ids)):
+            self._around = self._ids.around
+        if before != (self._window, self._around):
             self.deck.ask()
 
     def _settle(self) -> None:

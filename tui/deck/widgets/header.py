@@ -29,12 +29,13 @@ class Header(Static):
         self._read_only = read_only
         self._heading: Heading | None = None
         self._trouble = ""
+        self._waits = "reading"
         self._drawn: Content | None = None
         self._told: Mapping[str, Any] = {}
 
-    def tell(self, heading: Heading | None, trouble: str = "") -> None:
-        """Show these figures; with `trouble` that they are old."""
-        self._heading, self._trouble = heading or self._heading, trouble
+    def tell(self, heading: Heading | None, trouble: str = "", *, waits: str = "reading") -> None:
+        """Show these figures; with `trouble` that they are old; `waits` says why there are none yet."""
+        self._heading, self._trouble, self._waits = heading or self._heading, trouble, waits
         self.redraw()
 
     def describe(self, told: Mapping[str, Any]) -> None:
@@ -68,7 +69,7 @@ class Header(Static):
         if self._trouble:
             return [*marks, Content.styled(f" {look.tidy(self._trouble)} ", "bold reverse $text-error")]
         if self._heading is None:
-            return [*marks, Content.styled("reading", "dim")]
+            return [*marks, Content.styled(self._waits, "dim")]
         engine = self._heading.engine
         if not engine.running:
             return [*marks, Content.styled(" NO ENGINE ", "bold reverse $text-warning")]

@@ -45,12 +45,23 @@ class StatusLine(Static):
     def __init__(self) -> None:
         super().__init__(Content(""), id="status", markup=False)
         self._left = 0
+        self._kept = ""
         self.text = ""
 
     def say(self, text: str, *, wrong: bool = False) -> None:
         """Show this for some seconds."""
-        self.text = shown(" ".join(text.split()), ascii=bool(getattr(self.app, "ascii", False)))
         self._left = STAYS
+        self._tell(text, wrong=wrong)
+
+    def keep(self, text: str) -> None:
+        """Show this trouble until another text, or none, is to be kept; what is said meanwhile stands before it."""
+        if text != self._kept:
+            self._kept = text
+            self._left = 0
+            self._tell(text, wrong=True)
+
+    def _tell(self, text: str, *, wrong: bool = False) -> None:
+        self.text = shown(" ".join(text.split()), ascii=bool(getattr(self.app, "ascii", False)))
         line = fit(self.text, max(self.size.width, 1)).rstrip() if self.size.width else self.text
         self.update(Content.styled(line, "bold $text-warning" if wrong else ""), layout=False)
 
@@ -59,8 +70,7 @@ class StatusLine(Static):
         if self._left:
             self._left -= 1
             if not self._left:
-                self.text = ""
-                self.update(Content(""), layout=False)
+                self._tell(self._kept, wrong=True)
 
 
 class Hints(Static):

@@ -22,10 +22,14 @@ from .. import keys
 from ..states import Glyphs
 from ..tables import Cells, Plan
 from .cells import shown
+from .row_ids import Unread
+from .row_window import find
 from .virtual_list import Id, VirtualList
 
 CALM = 2.0
 """Seconds after a key press in which no row changes its place."""
+KEPT = 2_000
+"""Items of a list read in windows that are kept."""
 
 
 def moment() -> float:
@@ -48,12 +52,13 @@ class Table(VirtualList):
         self._titled = titled
         self._touched = -CALM
         self._held_back: Sequence[Id] | None = None
+        self._pushed_down = False
 
     def _row(self, id: Any) -> Strip:
         strip = super()._row(id)
         if id == self.cursor_id and self.has_focus:
             return Strip(
-                [Segment(strip.text, self.look("cursor"))]
+                [Segment(strip.text, self.look("focused cursor"))]
             )  # reversed colours would hide what is dim
         return strip
 
@@ -79,6 +84,8 @@ class Table(VirtualList):
     def put(self, items: dict[Any, Any], *, asked: Sequence[Id] = ()) -> None:
         """What is known of some of the rows; what was `asked` for and did not come is gone."""
         self.items.update(items)
+        if len(self.items) > KEPT:
+            self.items = {each: self.items[each] for each in asked if each in self.items}
         for each in asked:
             if each not in items:
                 self.items.pop(each, None)
@@ -89,19 +96,37 @@ class Table(VirtualList):
         if at_once:
             self._touched = moment() - CALM
         self.empty = self.plan.empty
-        if self._ids and moment() - self._touched < CALM and list(self._ids[:200]) != list(ids[:200]):
+        calm = bool(self._ids) and moment() - self._touched < CALM
+        at_end = self._follow and self.position == len(self._ids)
+        if calm and (at_end or self._would_move(ids)):
             self._held_back = ids
             return
         self._held_back = None
-        at_end = self._follow and self.position == len(self._ids)
-        at_top = not self._follow and self._top == 0
+        at_top = not self._follow and (self._top == 0 or self._pushed_down)
         self.set_rows(ids)
+        self._pushed_down = at_top and self._top > 0
         if at_end:
             self.action_bottom()
-        elif at_top and self._top > 0 and self._cursor < self._room:
-            self._top = 0  # what is new comes into sight; the cursor goes down with its item
-            self._places = None
-            self.refresh()
+        elif not calm:
+            self._come_down()
+
+    def _come_down(self) -> None:
+        """What is new comes into sight, where the first rows were; the cursor goes down with its item."""
+        if self._pushed_down:
+            self._pushed_down = False
+            self.show_first()
+
+    def _would_move(self, ids: Sequence[Id]) -> bool:
+        """Would another row stand anywhere in sight?"""
+        place = self._cursor if self.cursor_id is None else find(ids, self.cursor_id, self._cursor)
+        if place is None:
+            return True
+        top = max(place - self._cursor + self._top, 0)
+        seen = self.shown_ids
+        then = ids[top : top + len(seen)]
+        return len(then) < len(seen) or any(
+            now != after for now, after in zip(seen, then, strict=True) if not isinstance(now, Unread)
+        )
 
     @property
     def unseen(self) -> int:
@@ -122,8 +147,10 @@ class Table(VirtualList):
 
     def tick(self) -> None:
         """A second has passed: times go on, and what was held back is shown."""
-        if self._held_back is not None and moment() - self._touched >= CALM:
-            self.place(self._held_back)
+        if moment() - self._touched >= CALM:
+            if self._held_back is not None:
+                self.place(self._held_back)
+            self._come_down()
         self.redraw()
 
     def redraw(self, ids: Sequence[Id] | None = None) -> None:

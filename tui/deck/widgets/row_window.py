@@ -14,6 +14,7 @@ from textual.geometry import Region
 
 from .columns import Id
 from .looks import LineWidget
+from .row_ids import Unread
 
 NEAR = 200
 """How far around its last place an id is looked for before the whole list is searched."""
@@ -35,7 +36,7 @@ class RowWindow(LineWidget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.cursor_id: Id | None = None
-        """The row under the cursor; None in an empty list alone."""
+        """The row under the cursor; None in an empty list, and where its id has not been read."""
         self._ids: Sequence[Id] = ()
         self._cursor = 0
         self._top = 0
@@ -111,6 +112,12 @@ class RowWindow(LineWidget):
     def action_page_up(self) -> None:
         self._page(-1)
 
+    def on_focus(self) -> None:
+        self._refresh_line(self._cursor - self._top + self._head)
+
+    def on_blur(self) -> None:
+        self._refresh_line(self._cursor - self._top + self._head)
+
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self._go(self._cursor + WHEEL)
@@ -159,6 +166,7 @@ class RowWindow(LineWidget):
     def _settle(self) -> None:
         """The cursor's id follows its place."""
         now = self._ids[self._cursor] if self._ids else None
+        now = None if isinstance(now, Unread) else now
         if now != self.cursor_id:
             self.cursor_id = now
             if now is not None:

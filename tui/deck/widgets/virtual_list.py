@@ -18,12 +18,15 @@ from textual.strip import Strip
 
 from .cells import fit, shown
 from .columns import Cell, Column, Id, Provider, widths
+from .row_ids import Unread
 from .row_window import RowWindow, find
 
 __all__ = ["Cell", "Column", "Id", "Provider", "VirtualList"]
 
 KEPT = 1_024
 """Drawn rows that are kept."""
+MOST_MARKED = 10_000
+"""Rows that can be marked without asking whoever knows of all of them."""
 
 
 class VirtualList(RowWindow, can_focus=True):
@@ -74,6 +77,13 @@ class VirtualList(RowWindow, can_focus=True):
             super().__init__(list)
             self.ids = ids
 
+    class Beyond(Marked):
+        """Marks were asked for on rows that have not been read, or on very many: from one id to another, or all."""
+
+        def __init__(self, list: VirtualList, ends: tuple[Id, Id] | None) -> None:
+            super().__init__(list)
+            self.ends = ends
+
     def __init__(
         self,
         columns: Sequence[Column],
@@ -120,6 +130,10 @@ class VirtualList(RowWindow, can_focus=True):
         for id in ids:
             self.update_row(id)
 
+    def mark(self, ids: Iterable[Id]) -> None:
+        """Mark these as well."""
+        self._mark(ids, True)
+
     def clear_marks(self) -> None:
         """No marks, and no range that has begun."""
         self._anchor = None
@@ -148,16 +162,29 @@ class VirtualList(RowWindow, can_focus=True):
         if self._anchor is None:
             self._anchor = self.cursor_id
             return
-        start = find(self._ids, self._anchor, self._cursor)
+        start, other = find(self._ids, self._anchor, self._cursor), self._anchor
         self._anchor = None
         if start is not None:
             first, last = sorted((start, self._cursor))
-            self._mark(self._ids[first : last + 1], True)
+            self._mark_all(self._ids[first : last + 1], True)
+        elif self.cursor_id is not None:  # it begins far away, where nothing is known of the rows any more
+            self.post_message(self.Beyond(self, (other, self.cursor_id)))
 
     def action_mark_all(self) -> None:
         """Mark every row; none, if all of them are marked."""
-        everything = set(self._ids)
-        self._mark(everything, not everything <= self.marked)
+        few = len(self._ids) <= MOST_MARKED
+        are_marked = self.marked.issuperset(self._ids) if few else len(self.marked) >= len(self._ids)
+        if are_marked:
+            self._mark(self._ids if few else self.marked, False)
+        else:
+            self._mark_all(self._ids, True)
+
+    def _mark_all(self, ids: Sequence[Id], on: bool) -> None:
+        unread = len(ids) > MOST_MARKED or any(isinstance(each, Unread) for each in ids)
+        if unread:
+            self.post_message(self.Beyond(self, None if ids is self._ids else (ids[0], ids[-1])))
+        else:
+            self._mark(ids, on)
 
     def on_click(self, event: events.Click) -> None:
         line = event.get_content_offset_capture(self).y - self._head
@@ -209,7 +236,8 @@ class VirtualList(RowWindow, can_focus=True):
         is_cursor = id == self.cursor_id
         sign = "*" if id in self.marked else ">" if is_cursor else " "
         strip = self._whole(sign, self._cells(id))
-        return strip.apply_style(self.look("cursor")) if is_cursor else strip
+        look = "focused cursor" if self.has_focus else "cursor"
+        return strip.apply_style(self.look(look)) if is_cursor else strip
 
     def _cells(self, id: Id) -> Strip:
         strip = self._strips.get(id)

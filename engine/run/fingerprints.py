@@ -1,0 +1,39 @@
+"""Which handler code a worker has loaded: a fingerprint of the files that the configuration names.
+
+Read, never imported. What those files import is not looked at: who changes that stops the engine in order, or sends the
+workers away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..rules.checks import is_file_handler
+
+
+def fingerprint(handlers: Sequence[str], root: Path) -> str:
+    """Twelve hex digits over the names and contents of these files and modules."""
+    digest = hashlib.sha256()
+    for handler in handlers:
+        digest.update(handler.encode())
+        for path in _files(handler, root):
+            try:
+                digest.update(path.read_bytes())
+            except OSError:
+                continue
+            break
+    return digest.hexdigest()[:12]
+
+
+def _files(handler: str, root: Path) -> Iterator[Path]:
+    """Where the code may be, in the order of an import."""
+    if is_file_handler(handler):
+        yield root / handler
+        return
+    parts = handler.split(".")
+    for folder in (root, *map(Path, sys.path)):
+        yield folder.joinpath(*parts).with_suffix(".py")
+        yield folder.joinpath(*parts, "__init__.py")

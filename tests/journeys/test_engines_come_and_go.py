@@ -1,0 +1,140 @@
+"""Engines that die or are replaced while work runs: workers and commands go on, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from tests.faults import fault
+from tests.journeys.decks import Deck, examples, kill
+
+
+def kill_engine_and_supervisor(deck: Deck) -> None:
+    """No engine is left, and nobody who starts one."""
+    pid = deck.engine_pid
+    for child in deck.children:
+        child.kill()
+        child.wait(10)
+    deck.children.clear()
+    kill(pid)
+    deck.until(lambda: not deck.engine_pid, "the engine is gone")
+
+
+def until_returned(deck: Deck, times: int) -> None:
+    deck.until(
+        lambda: len(deck.events(None, "WORKER_RETURNED")) >= times, f"the worker has returned {times} times"
+    )
+
+
+def test_a_command_outlives_ten_engines_in_one_attempt(deck: Deck) -> None:
+    file, gate = deck.home / "numbers.txt", deck.home / "gate"
+    script = f"while [ ! -e {gate} ]; do echo $$ >> {file}; sleep 0.05; done; echo over"
+    task_id = deck.add("--", "sh", "-c", script)
+    deck.start()
+    command = deck.until_command(task_id)
+    worker = deck.worker_of(task_id)
+    for number in range(1, 11):
+        kill_engine_and_supervisor(deck)
+        deck.start()
+        until_returned(deck, number)
+    gate.touch()
+    deck.until_state(task_id, "SUCCESS")
+    assert deck.moves(task_id) == ["RUNNING (dispatched)", "SUCCESS (done)"]
+    (attempt,) = deck.attempts(task_id)
+    assert (attempt["command_pid"], attempt["exit_code"]) == (command, 0)
+    assert set(file.read_text().split()) == {str(command)}
+    assert {row["pid"] for row in deck.rows("SELECT pid FROM worker WHERE id = 1")} == {worker}
+    assert len(deck.events(None, "ENGINE_LOST")) == 10
+    assert not deck.events(None, "WORKER_LOST")
+
+
+def test_what_is_done_and_saved_without_an_engine_is_there_when_one_comes(deck: Deck) -> None:
+    out = deck.home / "out"
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 30, "pause": 0.02}))
+    command = deck.add("--", sys.executable, examples("count.py"), deck.home / "numbers", 10, "0.02")
+    deck.start()
+    deck.until(lambda: out.exists() and (deck.home / "numbers").exists(), "both run")
+    kill_engine_and_supervisor(deck)
+    deck.until(lambda: len(out.read_text().splitlines()) == 30, "it walks on without an engine")
+    deck.until(lambda: not deck.commands(command), "the command has ended without an engine")
+    assert deck.states() == ["RUNNING", "RUNNING"]  # nobody was there to write anything else
+    assert deck.finish(deck.start("--until-idle")) == 0, deck.told()
+    assert deck.states() == ["SUCCESS", "SUCCESS"]
+    for task_id in (walk, command):
+        assert [each["outcome"] for each in deck.attempts(task_id)] == ["succeeded"]
+    assert [int(line.split()[0]) for line in out.read_text().splitlines()] == list(range(1, 31))
+    saved = [each["payload"]["seq"] for each in deck.events(walk, "CHECKPOINT_SAVED")]
+    assert saved == list(range(1, 31))
+    assert len(deck.events(walk, "TASK_FINISHED")) == 1
+
+
+@fault("TF019")
+def test_what_a_worker_kept_is_written_though_it_died_before_the_next_engine_came(deck: Deck) -> None:
+    out = deck.home / "out"
+    done = deck.add("--", sys.executable, examples("count.py"), deck.home / "numbers", 10, "0.02")
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 10_000, "pause": 0.02}))
+    deck.start()
+    deck.until(lambda: out.exists() and (deck.home / "numbers").exists(), "both run")
+    worker = deck.worker_of(walk)
+    kill_engine_and_supervisor(deck)
+    deck.until(lambda: not deck.commands(done), "the command has ended without an engine")
+    before = len(out.read_text().splitlines())
+    deck.until(lambda: len(out.read_text().splitlines()) > before + 3, "it walks on")
+    kill(worker, signal.SIGSTOP)
+    walked = len(out.read_text().splitlines())
+    kill(worker)
+    deck.start()
+    deck.until(lambda: deck.show(walk)["attempt"] == 2, "it goes on")
+    assert deck.state(done) == "SUCCESS"
+    assert [each["outcome"] for each in deck.attempts(done)] == ["succeeded"]
+    first, second = deck.attempts(walk)
+    assert first["outcome"] == "lost"
+    assert walked - 1 <= second["resumed_from"] <= walked
+    deck.ok("cancel", walk)
+    deck.until_state(walk, "CANCELLED")
+
+
+def test_what_a_person_wanted_while_there_was_no_engine_reaches_the_worker_that_returns(deck: Deck) -> None:
+    out = deck.home / "out"
+    cancelled = deck.add("walk", json.dumps({"file": str(out), "to": 10_000, "pause": 0.02}))
+    paused = deck.add("--", "sleep", "600")
+    deck.start()
+    deck.until(out.exists, "it walks")
+    deck.until_command(paused)
+    kill_engine_and_supervisor(deck)
+    deck.ok("cancel", cancelled)
+    deck.ok("pause", paused)
+    deck.start()
+    deck.until_state(cancelled, "CANCELLED")
+    deck.until_state(paused, "PAUSED")
+    assert [len(deck.attempts(each)) for each in (cancelled, paused)] == [1, 1]
+    kill_engine_and_supervisor(deck)  # a suspended command outlives its engine, too
+    deck.ok("resume", paused)
+    deck.start()
+    deck.until(lambda: deck.state(paused) == "RUNNING", "it goes on")
+    assert len(deck.attempts(paused)) == 1
+    deck.ok("cancel", paused)
+    deck.until_state(paused, "CANCELLED")
+
+
+def test_without_any_engine_workers_stop_at_the_next_checkpoint_and_end(deck: Deck) -> None:
+    out = deck.home / "out"
+    task_id = deck.add("walk", json.dumps({"file": str(out), "to": 300, "pause": 0.02}))
+    command = deck.add("--", "sleep", "600")
+    deck.start(TASKDECK_ENGINE__AWAY_LIMIT="100ms")
+    deck.until(out.exists, "it walks")
+    deck.until_command(command)
+    kill_engine_and_supervisor(deck)
+    deck.until(lambda: not deck.processes(), "nothing runs any more")
+    walked = len(out.read_text().splitlines())
+    assert walked < 300
+    deck.start()
+    deck.until_state(task_id, "SUCCESS")
+    assert [each["outcome"] for each in deck.attempts(task_id)] == ["drained", "succeeded"]
+    assert [int(line.split()[0]) for line in out.read_text().splitlines()] == list(range(1, 301))
+    deck.until_command(command)
+    assert [row["losses_total"] for row in deck.rows("SELECT losses_total FROM task")] == [0, 0]
+    assert [each["reason"] for each in deck.events(None, "WORKER_ENDED")] == ["ended"]
+    assert not list(Path(deck.db.parent / "logs" / "workers").glob("*.spool"))
