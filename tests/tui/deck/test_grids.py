@@ -32,7 +32,7 @@ def seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seed]:
     clock = ManualClock()
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setattr(views, "now", clock.utc)
-    monkeypatch.setattr(views, "SystemClock", lambda: clock)
+    monkeypatch.setattr(views, "system_clock", lambda: clock)
     made = Seed(tmp_path / "deck.db", clock)
     _fill(made)
     yield made
