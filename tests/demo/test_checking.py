@@ -6,6 +6,7 @@ One demo is run for all of them, and damaged further in `test_damage`.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -16,12 +17,13 @@ import pytest
 from taskdeck.engine.demo import plan
 from tests import replay
 from tests.demo.runs import Ran, change, names
-from tests.tui.calls import PROGRAM
+from tests.tui.calls import PROGRAM, called
 
 
 def check(demo: Ran) -> subprocess.CompletedProcess[str]:
-    command = [*PROGRAM, "demo", "--check", "--db", str(demo.database)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    words = ["demo", "--check", "--db", str(demo.database)]
+    code, out, err = called(words, demo.database.parent, os.environ.copy())
+    return subprocess.CompletedProcess(words, code, out.decode(), err.decode())
 
 
 # ---- as it is ---------------------------------------------------------------------------------------------------------
