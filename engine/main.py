@@ -16,7 +16,7 @@ from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock
-from .errors import TaskdeckError
+from .errors import TaskdeckError, Unavailable
 from .rules.timing import utc_text
 
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
@@ -123,6 +123,10 @@ def serve(arguments: list[str]) -> int:
     except TaskdeckError as error:
         print(f"taskdeck: {error}", file=sys.stderr)
         code = error.exit_code
+    except OSError as error:  # no room or no right for a file that it can't do without: its socket, a journal
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"taskdeck: the engine can't go on: {where}{error.strerror or error}", file=sys.stderr)
+        code = Unavailable.exit_code
     supervisor.end(code)
     return code
 

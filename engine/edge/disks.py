@@ -23,6 +23,8 @@ _READ_MARKS = range(123, 128)
 def free_bytes(path: Path) -> int:
     """What a plain user may still write on the disk of `path`, in bytes. Raises `OSError`."""
     found = os.statvfs(_existing(path))
+    if found.f_files and not found.f_favail:
+        return 0  # no file can be made any more
     return found.f_bavail * found.f_frsize
 
 

@@ -67,7 +67,9 @@ def alerts(figures: Figures, settings: StorageSettings, raised: Collection[str])
 def _trouble(figures: Figures) -> Iterator[Alert]:
     if figures.trouble is not None:
         message = f"nothing can be written: {figures.trouble.why}; nothing new starts, nothing is lost"
-        yield Alert(figures.trouble.fault, "error", message, figures.trouble.remedy, pauses=True)
+        easy = figures.trouble.fault in (Fault.FULL, Fault.READ_ONLY)
+        remedy = figures.trouble.remedy + (": it then goes on by itself" if easy else "")
+        yield Alert(figures.trouble.fault, "error", message, remedy, pauses=True)
 
 
 def _room(figures: Figures, settings: StorageSettings, raised: Collection[str]) -> Iterator[Alert]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..config import Config
 from ..edge import disks
 from ..errors import Refused
 from ..rules.filesystems import Fitness, fitness
 
 
-def refuse_unfit_disk(config: Config) -> str:
+def refuse_unfit_disk(config: Config, mounts: Path = disks.MOUNTS) -> str:
     """Raise `Refused` for a database on a network filesystem, where `[storage] network` does not allow it.
 
     Returns a warning for one whose locks nobody can vouch for, empty for all others.
     """
-    found = disks.filesystem_of(config.db.parent)
+    found = disks.filesystem_of(config.db.parent, mounts)
     fit = fitness(found.kind) if found else Fitness.FIT
     if found is None or fit is Fitness.FIT:
         return ""

@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .. import Delay
+
+NO_ROOM = 10.0
+"""Seconds after which an attempt whose start could not be noted is tried again."""
+
 
 class StartJournal:
     """Append-only file, one fence a line; one per incarnation of a worker."""
@@ -18,8 +23,18 @@ class StartJournal:
         self._fd = os.open(path, flags, 0o600)
 
     def start(self, fence: int) -> None:
-        """Note that this attempt is about to be entered; returns when the kernel has it."""
-        os.write(self._fd, b"%d\n" % fence)
+        """Note that this attempt is about to be entered; returns when the kernel has it.
+
+        Raises `Delay` where it can't be noted (a full disk): it then must not be entered, which is not the task's fault.
+        """
+        line = b"%d\n" % fence
+        try:
+            written = os.write(self._fd, line)
+        except OSError as error:
+            raise Delay(f"its start can't be noted: {error.strerror}", seconds=NO_ROOM) from error
+        if written < len(line):  # a torn line would swallow the next
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            raise Delay("its start can't be noted: no space left", seconds=NO_ROOM)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -99,6 +99,7 @@ class StorageWatch:
             with suppress(StorageTrouble, Unavailable):
                 await self._writer.write(_nothing)  # lets the writer see it, and tidy up behind a reader
         self._figures = await asyncio.to_thread(self._look)
+        log.debug("free %s, write-ahead log %d bytes", self._figures.free, self._figures.wal)
         was_paused = self.paused
         now = utc_text(self._clock.utc())
         found = alerts(self._figures, self.config.storage, self._raised)

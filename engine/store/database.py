@@ -8,9 +8,11 @@ from pathlib import Path
 
 from peewee import DatabaseError, SqliteDatabase
 
-from ..errors import StoreError
+from ..errors import StorageTrouble, StoreError
 from .backup import check, copy, newer
+from .diagnosis import diagnosis, is_passing, refusal
 from .durable import published
+from .leftover_log import refuse_foreign_log
 from .replacing import finish
 from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
 
@@ -24,10 +26,16 @@ def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> SqliteDa
 
     Raises `SchemaMismatch` for a database of a newer taskdeck, `StoreError` for one that can't be read.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    finish(path)
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        finish(path)
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StorageTrouble(
+            f"{path} can't be made", error.strerror or str(error), "make room, or name another with --db"
+        ) from error
+    refuse_foreign_log(path)
     # Not "thread safe": peewee would quietly open a second connection in the writer's thread.
     database = SqliteDatabase(
         str(path),
@@ -42,6 +50,8 @@ def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> SqliteDa
         _bring_up_to_date(database, path, now, keep_old)
     except (sqlite3.DatabaseError, DatabaseError) as error:
         database.close()
+        if is_passing(error):
+            raise refusal(diagnosis(error), f"{path} can't be opened now") from error
         raise StoreError(
             f"{path} can't be opened as a taskdeck database",
             str(error),

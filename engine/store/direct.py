@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..clock import Clock
 from ..rules.timing import utc_text
+from .diagnosis import passing_as_trouble
 from .transaction import Redacts, Transaction, connect_current
 
 T = TypeVar("T")
@@ -28,13 +29,14 @@ def write_once(path: Path, clock: Clock, redactor: Redacts, unit: Callable[..., 
     try:
         # No lease is taken here, so the boot id is not needed: it is read by engines only.
         tx = Transaction(connection, clock, "", redactor, database)
-        tx.begin()
-        try:
-            result = tx.unit(unit, *args)
-        except BaseException:
-            tx.roll_back()
-            raise
-        tx.commit()
+        with passing_as_trouble(f"{path} can't be written now"):
+            tx.begin()
+            try:
+                result = tx.unit(unit, *args)
+            except BaseException:
+                tx.roll_back()
+                raise
+            tx.commit()
         return result
     finally:
         connection.close()

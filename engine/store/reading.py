@@ -21,6 +21,7 @@ from . import events
 from . import tables as t
 from .backup import newer
 from .conditions import event_conditions, task_conditions
+from .diagnosis import diagnosis, is_passing, refusal
 from .tasks import FAMILY
 from .transaction import SCHEMA_VERSION
 
@@ -269,11 +270,18 @@ def _connect(path: Path) -> tuple[SqliteDatabase, Stamp | None]:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """What identifies the file's content while no write-ahead log lies beside it; None where one does."""
-    if os.path.exists(f"{path}-wal") or os.path.exists(f"{path}-journal"):
+    """What identifies the file's content while no write-ahead log lies beside it, or an empty one; None where one does."""
+    if _holds_something(f"{path}-wal") or os.path.exists(f"{path}-journal"):
         return None
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _holds_something(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _check_schema(database: SqliteDatabase, path: Path) -> None:
@@ -293,6 +301,8 @@ def _check_schema(database: SqliteDatabase, path: Path) -> None:
 def _unreadable(path: Path, error: Exception) -> StoreError | NotPermitted:
     if not os.access(path, os.R_OK):
         return NotPermitted(f"{path} can't be read", "no permission", "ask as its owner")
+    if is_passing(error):
+        return refusal(diagnosis(error), f"{path} can't be read now")
     return StoreError(
         f"{path} can't be read as a taskdeck database", str(error), "check the path, or restore a backup"
     )

@@ -71,9 +71,16 @@ def refuse_what_is_no_database(path: Path) -> None:
         )
 
 
+def _was_left_open(path: Path) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def connect_current(path: Path) -> sqlite3.Connection | None:
-    """A plain connection to a database of just this schema; None for any other, or none: those need `open_for_writing`."""
-    if not path.exists() or os.path.exists(f"{path}.restoring"):
+    """A plain connection to a database of just this schema, closed in order; None for any other: `open_for_writing` then."""
+    if not path.exists() or os.path.exists(f"{path}.restoring") or _was_left_open(path):
         return None
     connection = sqlite3.connect(path, isolation_level=None)
     try:

@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 from peewee import SqliteDatabase
 
 from ..clock import Clock
-from ..errors import StorageTrouble, Unavailable
+from ..errors import Unavailable
 from ..rules.storage import Fault, Trouble
 from .database_file import DatabaseFile, Standing
+from .diagnosis import diagnosis, is_passing, refusal
 from .transaction import Redacts, Transaction
 
 T = TypeVar("T")
@@ -125,11 +126,11 @@ class Writer:
         except Exception as error:
             with contextlib.suppress(sqlite3.Error):
                 self._transaction.roll_back()
-            self.trouble = error.trouble if isinstance(error, _Lost) else _diagnosis(error)
+            self.trouble = error.trouble if isinstance(error, _Lost) else diagnosis(error)
             if self.trouble.fault is Fault.FULL:
                 # It may be full of our own log: its pages can often still go where the database has room.
                 self._checkpoint("TRUNCATE")
-            settled = [(future, None, _refusal(self.trouble)) for future, _, _ in group]
+            settled = [(future, None, refusal(self.trouble)) for future, _, _ in group]
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(_settle, settled)
 
@@ -165,7 +166,7 @@ class Writer:
         try:
             return future, self._transaction.unit(unit, *args), None
         except Exception as error:
-            return future, None, _refusal(_diagnosis(error)) if is_passing(error) else error
+            return future, None, refusal(diagnosis(error)) if is_passing(error) else error
 
     def _take_over_log(self) -> None:
         """Copy the write-ahead log into the database once it has grown, and cut its file once nobody reads it."""
@@ -199,41 +200,6 @@ class _Lost(Exception):
     def __init__(self, trouble: Trouble) -> None:
         super().__init__(trouble.why)
         self.trouble = trouble
-
-
-_FAULTS = {
-    sqlite3.SQLITE_FULL: (Fault.FULL, "make room: it then goes on by itself"),
-    sqlite3.SQLITE_READONLY: (Fault.READ_ONLY, "make it writable: it then goes on by itself"),
-    sqlite3.SQLITE_BUSY: (Fault.LOCKED, "end the program that holds it; see: fuser -v"),
-    sqlite3.SQLITE_LOCKED: (Fault.LOCKED, "end the program that holds it; see: fuser -v"),
-}
-_PASSING = frozenset({*_FAULTS, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
-
-
-def is_passing(error: BaseException | None) -> bool:
-    """Is it the disk's or a lock's affair, which may be over in a moment? Looks behind peewee's own error too."""
-    code = _code(error)
-    return code is not None and code & 0xFF in _PASSING
-
-
-def _code(error: BaseException | None) -> int | None:
-    while error is not None:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is not None:
-            return code
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def _diagnosis(error: BaseException) -> Trouble:
-    code = _code(error)
-    name = getattr(error, "sqlite_errorname", "")
-    fault, remedy = _FAULTS.get((code or 0) & 0xFF, (Fault.BROKEN, "check the disk and its permissions"))
-    return Trouble(fault, f"{error}{f' ({name})' if name else ''}", remedy)
-
-
-def _refusal(trouble: Trouble) -> StorageTrouble:
-    return StorageTrouble("the database can't be written now", trouble.why, trouble.remedy)
 
 
 def _settle(settled: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:

@@ -65,6 +65,13 @@ def main(home: Path) -> None:
         code = deck.finish(deck.children[0])
         assert code == 75, (code, deck.told())
         deck.children.clear()
+        started = deck.start()
+        assert deck.finish(started) == 75, deck.told()
+        for verb in ("status", "list"):
+            assert deck.ok(verb)
+        assert "Traceback" not in (home / "run.log").read_text() + refused.stderr
+        deck.children.clear()
+
         os.unlink(home / "ballast")
         deck.start("--until-idle")
         assert deck.finish(deck.children[0]) == 0, deck.told()

@@ -59,3 +59,25 @@ def test_new_resources_are_there_and_old_ones_are_not_after_a_reload(deck: Deck)
     hang_up(deck)
     deck.until(lambda: len(deck.events(None, "CONFIG_RELOADED")) == 2, "it is taken over")
     assert deck.rows("SELECT removed_at IS NOT NULL AS gone FROM resource") == [{"gone": 1}]
+
+
+def test_level_and_place_of_the_log_change_and_a_log_that_was_moved_is_begun_anew(deck: Deck) -> None:
+    deck.start()
+    deck.until_ready()
+    log = deck.db.parent / "logs" / "engine.log"
+    moved, elsewhere = log.with_name("engine.log-moved"), deck.home / "elsewhere.log"
+    deck.until(log.exists, "the log is there")
+    log.rename(moved)
+    deck.configure(deck.config.read_text(encoding="utf-8") + '\n[logging]\nlevel = "debug"\n')
+    hang_up(deck)
+    deck.until(lambda: log.exists() and "version 2 is in force" in log.read_text(), "it is begun anew")
+    assert "works on" in moved.read_text()
+    deck.until(log.with_name("engine.debug.log").exists, "what is for debugging has its own file")
+
+    good = deck.config.read_text(encoding="utf-8")
+    deck.configure(good + f'file = "{deck.db}/engine.log"\n')
+    hang_up(deck)
+    deck.until(lambda: deck.events(None, "CONFIG_REJECTED"), "a place that can't be is rejected")
+    deck.configure(good + f'file = "{elsewhere}"\nfiles = 2\n')
+    hang_up(deck)
+    deck.until(lambda: elsewhere.exists() and "version 3 is in force" in elsewhere.read_text(), "it moves")

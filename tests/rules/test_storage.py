@@ -51,7 +51,11 @@ def test_a_log_that_a_reader_holds_back_is_told_of_and_bounded() -> None:
 def test_what_cannot_be_written_pauses_and_says_what_to_do() -> None:
     trouble = Trouble(Fault.FULL, "database or disk is full", "make room")
     (found,) = alerts(Figures({}, trouble=trouble), SETTINGS, ()).values()
-    assert (found.reason, found.pauses, found.remedy) == ("disk_full", True, "make room")
+    assert (found.reason, found.pauses, found.remedy) == (
+        "disk_full",
+        True,
+        "make room: it then goes on by itself",
+    )
     assert "nothing is lost" in found.message
 
 

@@ -16,9 +16,11 @@ from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config, load
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.logs import AttemptLog
-from taskdeck.engine.errors import StorageTrouble
+from taskdeck.engine.errors import Refused, StorageTrouble
 from taskdeck.engine.rules.redaction import Redactor
+from taskdeck.engine.rules.settings import StorageSettings, TaskdeckSettings
 from taskdeck.engine.run.attempt_logs import log_path
+from taskdeck.engine.run.disk_fitness import refuse_unfit_disk
 from taskdeck.engine.run.storage import StorageWatch
 from taskdeck.engine.store.writer import Writer
 from tests.scratch import Scratch
@@ -161,3 +163,26 @@ async def test_the_output_of_ended_attempts_is_removed_past_the_budget_and_that_
     await watched.watch.keep_logs_within()
     assert [each.name for each in sorted((logs / "tasks" / "0000").iterdir())] == [Path(path).name]
     assert watched.events() == [("LOGS_REMOVED", "budget")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "network", "answer"),
+    [
+        ("ext4", "refuse", ""),
+        ("nfs4", "refuse", "refused"),
+        ("nfs4", "warn", "locks may not hold there"),
+        ("fuse.somebodys", "refuse", "locks may not hold there"),
+    ],
+)
+def test_a_database_on_a_network_filesystem_is_refused_unless_that_is_allowed(
+    tmp_path: Path, kind: str, network: str, answer: str
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"21 1 0:21 / / rw - {kind} server:/x rw\n")
+    config = Config(taskdeck=TaskdeckSettings(db=tmp_path / "a.db"), storage=StorageSettings(network=network))
+    if answer == "refused":
+        with pytest.raises(Refused, match=r'lies on nfs4 .*network = "warn"'):
+            refuse_unfit_disk(config, mounts)
+    else:
+        assert answer in refuse_unfit_disk(config, mounts)
+        assert bool(answer) == bool(refuse_unfit_disk(config, mounts))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
 from taskdeck.engine.rules.chain import row_hash
-from taskdeck.engine.store import database, tables
+from taskdeck.engine.rules.redaction import Redactor
+from taskdeck.engine.store import database, leftover_log, tables
 from taskdeck.engine.store.database import open_for_writing
+from taskdeck.engine.store.direct import write_once
 from taskdeck.engine.store.transaction import SCHEMA_VERSION, WRITER_PRAGMAS, Transaction
 from tests.faults import fault
 from tests.scratch import Scratch
@@ -201,3 +204,53 @@ def test_fences_are_drawn_from_one_sequence_and_only_grow(scratch: Scratch) -> N
         for fence in scratch.do(lambda tx, count=count: list(tx.next_fences(count)))
     ]
     assert drawn == [1, 2, 3, 4, 5, 6]
+
+
+def crashed(folder: Path, tasks: int) -> Path:
+    """A database that was left with its write-ahead log, as by `kill -9`."""
+    folder.mkdir()
+    made = Scratch(folder)
+    for _ in range(tasks):
+        made.add()
+    left = folder / "left"
+    left.mkdir()
+    for end in ("", "-wal"):
+        shutil.copy(f"{made.path}{end}", f"{left / made.path.name}{end}")
+    made.close()
+    return left / made.path.name
+
+
+def test_a_log_that_a_crash_left_is_taken_over(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "a", 40)
+    open_for_writing(path, NOW).close()
+    with sqlite3.connect(path) as found:
+        assert found.execute("SELECT count(*) FROM task").fetchone() == (40,)
+    found.close()
+
+
+@fault("TF121")
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_strangers_log_is_named_and_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    monkeypatch.setattr(leftover_log, "WHOLE_UP_TO", 10**9 if whole else 0)
+    made = Scratch(tmp_path)
+    for _ in range(300):
+        made.add()
+    made.close()
+    stranger = crashed(tmp_path / "b", 40)
+    log = tmp_path / "taskdeck.db-wal"
+    shutil.copy(f"{stranger}-wal", log)
+    before = made.path.read_bytes(), log.read_bytes()
+    with pytest.raises(
+        StoreError, match=r"taskdeck\.db-wal does not belong to .*without it the database is sound"
+    ):
+        open_for_writing(made.path, NOW)
+    with pytest.raises(StoreError, match="does not belong"):
+        write_once(made.path, made.clock, Redactor(), note)
+    assert (made.path.read_bytes(), log.read_bytes()) == before
+    log.rename(f"{log}.foreign")
+    made.path.with_name("taskdeck.db-shm").unlink(missing_ok=True)
+    reopened = open_for_writing(made.path, NOW)
+    assert reopened.execute_sql("SELECT count(*) FROM task").fetchone() == (300,)
+    reopened.close()

@@ -8,9 +8,11 @@ import pytest
 
 from taskdeck.engine.errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse, parse_arguments, parse_events
+from taskdeck.engine.rules.timing import utc_text
 from taskdeck.engine.store.reading import Reader
 from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.faults import fault
+from tests.scratch import Scratch
 from tests.seeded import Seed
 
 NOW = "2026-11-29T12:00:00.000000Z"
@@ -215,3 +217,24 @@ def test_damage_inside_is_a_store_error(path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StoreError), Reader(path) as reader:
         reader.tasks(Filter(), now=NOW, whole=True)
+
+
+def test_no_reader_holds_an_old_state_between_two_questions(scratch: Scratch) -> None:
+    """Else the write-ahead log could never be taken over while a deck is open."""
+    for _ in range(3):
+        scratch.running()
+    with Reader(scratch.path) as reader:
+        now = utc_text(scratch.clock.utc())
+        chain = reader.chain(10**9)
+        next(chain)
+        reader.tasks(Filter(), now=now)
+        reader.upcoming(now=now, limit=1)
+        reader.task_ids(Filter(), now=now)
+        reader.attempts(1)
+        reader.counts()
+        reader.events(EventFilter(), now=now, limit=1)
+        reader.engine()
+        reader.head()
+        scratch.running()
+        busy, frames, copied = scratch.query("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+        assert (busy, frames, copied) == (0, 0, 0)
