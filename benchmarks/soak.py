@@ -29,11 +29,11 @@ TASKDECK = Path(sys.executable).with_name("taskdeck")
 HANDLERS = """\
 from taskdeck.engine import task
 
-@task
-async def steps(ctx, count: int = 3):
-    for number in range(count):
+@task("steps")
+async def steps(ctx, params: dict) -> dict:
+    for number in range(params.get("count", 3)):
         await ctx.save(number=number)
-    return {"count": count}
+    return params
 """
 CONFIG = """\
 [taskdeck]
@@ -54,7 +54,7 @@ VERBS = (
     ("add", "--", "sh", "-c", "echo some output; exit 0"),
     ("events", "--limit", "20"),
     ("show", "1"),
-    ("add", "--in", "1s", "steps"),
+    ("add", "--in", "1s", "steps", "{}"),
     ("add", "-f", "many.jsonl"),
 )
 
