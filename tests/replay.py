@@ -132,6 +132,7 @@ class Replay:
         self._fences()
         self._checkpoints()
         self._operations()
+        self._rollbacks()
         self._slots()
         return self._problems
 
@@ -423,6 +424,17 @@ class Replay:
             if recorded != told:
                 name = names.get((fence, key), "operation")
                 self._say(f"{name} {key!r} under fence {fence}: done {recorded} times, {told} STEP_SUCCEEDED")
+
+    def _rollbacks(self) -> None:
+        """Nothing ends without success while something is left to undo, and no end is held for nothing."""
+        for row in self._rows(
+            "SELECT id, state, ending, (SELECT count(*) FROM rollback_step WHERE task_id = task.id"
+            " AND rollback_step.state = 'REGISTERED') AS steps FROM task"
+        ):
+            if row["state"] in FINAL - {"SUCCESS"} and row["steps"]:
+                self._say(f"task #{row['id']}: {row['state']}, yet {row['steps']} steps are not rolled back")
+            if row["state"] in FINAL and row["ending"] is not None:
+                self._say(f"task #{row['id']}: {row['state']}, yet an end is held for it")
 
 
 def _is_a_person(actor: str) -> bool:

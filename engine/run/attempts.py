@@ -7,14 +7,15 @@ and order are in one place. Must not decide how an attempt ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from ..clock import Clock
-from ..errors import StaleLease
+from ..errors import InvalidPayload, Refused, StaleLease
 from ..rules import checkpoints, payloads
 from .crash import crash_at
 from .held import Held
@@ -29,6 +30,7 @@ from .messages import (
     Progress,
     Run,
     Save,
+    Together,
 )
 from .uplink import Uplink, value_of
 
@@ -42,6 +44,12 @@ OUTCOMES = {
     "cancel": "cancelled",
     "kill": "cancelled",
 }
+
+MOST_TOGETHER = 1000
+"""Reports that can be written in one transaction of a handler's."""
+
+gathered: ContextVar[list[Message] | None] = ContextVar("gathered", default=None)
+"""What waits to be written together (`together`); None = everything is sent as it comes."""
 
 PROGRESS_EVERY = 0.25
 """Seconds between two progress messages of one attempt."""
@@ -122,15 +130,26 @@ class Attempt:
         kept = payloads.decode(data, where="checkpoint")  # the handler may change its own objects later
         stage = str(kept.get("stage") or "")[:200]
         run, version = self.run, self.version
-        crash_at("before_checkpoint_send")
-        answer = self._send(lambda req: Save(req, run.task_id, run.fence, data, merge, version, stage))
-        self.checkpoint = checkpoints.merge(self.checkpoint, kept) if merge else kept
-        return asyncio.ensure_future(self._saved(answer))
+        whole = checkpoints.merge(self.checkpoint, kept) if merge else kept
+        if (parts := gathered.get()) is not None:
+            parts.append(Save(0, run.task_id, run.fence, data, merge, version, stage))
+            saved = asyncio.get_running_loop().create_future()
+            saved.set_result(None)
+        else:
+            crash_at("before_checkpoint_send")
+            answer = self._send(lambda req: Save(req, run.task_id, run.fence, data, merge, version, stage))
+            saved = asyncio.ensure_future(self._saved(answer))
+        self.checkpoint = whole
+        return saved
 
     def note(self, event_type: str, message: str = "", payload: dict[str, Any] | None = None) -> None:
         """Ask for an event; it never changes the task."""
         text = payloads.encode(payload) if payload else ""
-        self.uplink.post(Note(self.run.task_id, self.run.fence, event_type, message[:2000], text))
+        note = Note(self.run.task_id, self.run.fence, event_type, message[:2000], text)
+        if (parts := gathered.get()) is not None:
+            parts.append(note)
+        else:
+            self.uplink.post(note)
 
     async def begin(self, key: str, scope: str = "") -> OperationState:
         """Record the intent of an operation; what the engine found tells whether to do it."""
@@ -145,10 +164,39 @@ class Attempt:
     async def end(self, key: str, state: str, scope: str = "", result: Any = None) -> None:
         """Settle an operation durably as DONE (with its result) or NOT_DONE."""
         run, text = self.run, payloads.encode(result) if state == "DONE" else ""
+        if (parts := gathered.get()) is not None:
+            parts.append(OperationEnd(0, run.task_id, run.fence, key, state, scope, text))
+            return
         crash_at("before_operation_end")
         await self.request(lambda req: OperationEnd(req, run.task_id, run.fence, key, state, scope, text))
         self._open.discard((key, scope))
         crash_at("after_operation_end")
+
+    async def commit(self, parts: Sequence[Message]) -> None:
+        """Have reports written in one transaction. Where it is refused, what was done is recorded all the same."""
+        if not parts:
+            return
+        if len(parts) > MOST_TOGETHER:
+            await self.settle_alone(parts)
+            raise InvalidPayload(
+                f"at most {MOST_TOGETHER} reports can be written together", f"these are {len(parts)}"
+            )
+        run, together = self.run, list(parts)
+        crash_at("before_together_send")
+        try:
+            await self.request(lambda req: Together(req, run.task_id, run.fence, together))  # type: ignore[arg-type]
+        except Refused:
+            await self.settle_alone(parts)
+            raise
+        for end in _ends(parts):
+            self._open.discard((end.key, end.scope))
+        crash_at("after_together")
+
+    async def settle_alone(self, parts: Sequence[Message]) -> None:
+        """The rest is not written: only how operations ended, since that has happened outside."""
+        for end in _ends(parts):
+            await self.request(lambda req, end=end: msgspec.structs.replace(end, req=req))
+            self._open.discard((end.key, end.scope))
 
     async def on_rollback(
         self, name: str, arguments: dict[str, Any], *, repeatable: bool, undoes: str = "", scope: str = ""
@@ -211,7 +259,11 @@ class ProgressReport:
     def report(self, done: float | None, total: float | None, note: str = "") -> None:
         """Take the newest figures; older ones that weren't sent yet are dropped."""
         done, total = _figure("done", done), _figure("total", total)
-        self._latest = Progress(self._run.task_id, self._run.fence, done, total, str(note)[:200])
+        progress = Progress(self._run.task_id, self._run.fence, done, total, str(note)[:200])
+        if (parts := gathered.get()) is not None:
+            parts.append(progress)
+            return
+        self._latest = progress
         rest = self._sent + PROGRESS_EVERY - self._clock.monotonic()
         if rest <= 0:
             self.flush()
@@ -234,6 +286,10 @@ class ProgressReport:
         await self._clock.pause(seconds)
         self._timer = None
         self.flush()
+
+
+def _ends(parts: Sequence[Message]) -> list[OperationEnd]:
+    return [part for part in parts if isinstance(part, OperationEnd)]
 
 
 def _figure(name: str, value: float | None) -> float | None:

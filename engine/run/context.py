@@ -18,12 +18,13 @@ from ..errors import StaleLease
 from ..rules import checkpoints
 from ..rules.hosts import named_host
 from .attempt_view import AttemptView
-from .attempts import Attempt
+from .attempts import Attempt, gathered
 from .handlers import Handler
 from .http_session import Http
 from .operations import ROLLING_BACK, Once, inside_operation
 from .request_log import RequestLog
 from .resuming import Resumed
+from .together import Together
 from .undo import chosen, of_run
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -103,6 +104,13 @@ class Context(AttemptView):
         verify = partial(self._handler.verify, self) if self._handler.verify else None
         return Once(self._attempt, key, scope or "", verify, self._handler.verify_after, self.check)
 
+    def together(self) -> Together:
+        """What is said in the block is written in one transaction at its end: `async with ctx.together():`.
+
+        Checkpoints, operations done in it, progress and events; if the block raises, none of it, except how operations ended.
+        """
+        return Together(self._attempt, self.check)
+
     async def on_rollback(self, step: Callable[..., Any] | str, /, **arguments: Any) -> None:
         """Register an undo step, durable when it returns: call it before the effect that it undoes.
 
@@ -148,7 +156,7 @@ class Context(AttemptView):
         """Raise `StopRequested` where the task shall pause or stop; for places where there is nothing to save."""
         if self._attempt.stale:
             raise StaleLease("this attempt no longer owns its task", "another attempt took it over")
-        if self._attempt.asked and not inside_operation.get():
+        if self._attempt.asked and not inside_operation.get() and gathered.get() is None:
             raise StopRequested(self._attempt.asked)
 
     async def begin(self, resumed: Resumed) -> None:

@@ -71,7 +71,7 @@ class HandlerProtocol(LineProtocol):
     async def _save(self, said: dict[str, Any]) -> dict[str, Any]:
         changes = payloads.decode(said["save"], where="checkpoint")
         await self._attempt.save(changes, merge=bool(said.get("merge")))
-        self._on_checkpoint()
+        self._note_checkpoint()
         return {}
 
     async def _figures(self, said: dict[str, Any]) -> dict[str, Any]:
@@ -131,8 +131,10 @@ class HandlerProtocol(LineProtocol):
         self._on_end()
         return {}
 
+    may_stand_together = tuple(map(frozenset, (["figures"], ["save"], ["settle"], ["event"])))
+
     verbs: ClassVar[Verbs] = {
-        **{verb: LineProtocol.verbs[verb] for verb in ("operation", "event")},
+        **{verb: LineProtocol.verbs[verb] for verb in ("operation", "event", "together")},
         "figures": (("note",), _figures),
         "save": (("merge",), _save),
         "settle": (("scope", "state", "result"), _settle),

@@ -179,6 +179,15 @@ class OperationEnd(Message, frozen=True):
     result: str = ""
 
 
+class Together(Message, frozen=True):
+    """Several reports that are written in one transaction, or none of them; their own `req` is 0. Answered."""
+
+    req: int
+    task_id: int
+    fence: int
+    parts: list[Save | Progress | Note | OperationEnd]
+
+
 class OnRollback(Message, frozen=True):
     """Register an undo step, before its effect counts; answered with its number.
 
@@ -255,6 +264,7 @@ FromPeer = (
     | OperationBegin
     | OperationEnd
     | OnRollback
+    | Together
     | Outcome
     | RouteResult
     | Validated

@@ -18,7 +18,8 @@ import msgspec
 from ..errors import InvalidPayload, StaleLease, TaskdeckError
 from ..rules import payloads
 from ..rules.cleaning import clean
-from .attempts import Attempt
+from .attempts import Attempt, gathered
+from .together import Together
 
 MAX_LINE = 1024 * 1024
 READ_SIZE = 64 * 1024
@@ -91,7 +92,11 @@ class LineProtocol:
         await asyncio.get_running_loop().sock_sendall(self._sock, msgspec.json.encode(answer) + b"\n")
 
     async def _handled(self, line: bytes) -> Answer:
-        said = self._decoded(line)
+        answer = await self._understood(self._decoded(line))
+        self.spoke = True
+        return answer
+
+    async def _understood(self, said: Any) -> Answer:
         if not isinstance(said, dict):
             raise InvalidPayload("the line was not understood", "it is not a JSON object")
         verbs = [verb for verb in self.verbs if verb in said]
@@ -103,9 +108,7 @@ class LineProtocol:
                 "the line was not understood",
                 f"unknown key {min(unknown)[:80]!r}; known: {', '.join(allowed)}",
             )
-        answer = await handle(self, said)
-        self.spoke = True
-        return answer
+        return await handle(self, said)
 
     def _decoded(self, line: bytes) -> Any:
         return payloads.decode(line, where="line")
@@ -127,7 +130,7 @@ class LineProtocol:
                 "the checkpoint was not saved", f"a command's is at most {CHECKPOINT_LIMIT} bytes"
             )
         await self._attempt.save(changes, merge=bool(said.get("merge", False)))
-        self._on_checkpoint()
+        self._note_checkpoint()
         return {"checkpoint": "saved"} if said.get("reply") else None
 
     async def _operation(self, said: dict[str, Any]) -> Answer:
@@ -142,6 +145,27 @@ class LineProtocol:
             raise InvalidPayload("the operation was not recorded", "done is true or false")
         await self._attempt.end(key, "DONE" if said["done"] else "NOT_DONE", scope, said.get("result"))
         return {"state": "done" if said["done"] else "not_done"}
+
+    def _note_checkpoint(self) -> None:
+        if gathered.get() is None:
+            self._on_checkpoint()
+
+    async def _together(self, said: dict[str, Any]) -> Answer:
+        parts = said["together"]
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise InvalidPayload("nothing was written", "together is a list of objects")
+        async with Together(self._attempt, self._on_checkpoint):
+            for part in parts:
+                if not any(part.keys() >= keys for keys in self.may_stand_together):
+                    known = ", ".join(" + ".join(sorted(keys)) for keys in self.may_stand_together)
+                    raise InvalidPayload("nothing was written", f"together may be written: {known}")
+                await self._understood(part)
+        return {"together": "written"}
+
+    may_stand_together: ClassVar[tuple[frozenset[str], ...]] = tuple(
+        map(frozenset, (["progress"], ["checkpoint"], ["operation", "done"], ["event"]))
+    )
+    """The keys of what can be written in one transaction."""
 
     async def _rollback(self, said: dict[str, Any]) -> Answer:
         argv = said["rollback"]
@@ -184,6 +208,7 @@ class LineProtocol:
         "progress": (("note",), _progress),
         "checkpoint": (("merge", "reply"), _checkpoint),
         "operation": (("scope", "done", "result"), _operation),
+        "together": ((), _together),
         "rollback": (("repeatable", "undoes", "scope"), _rollback),
         "event": (("message", "payload"), _event),
         "fault": (("message",), _fault),

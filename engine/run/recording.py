@@ -37,6 +37,7 @@ from .messages import (
     RouteResult,
     Save,
     Started,
+    Together,
 )
 from .outcomes import Outcomes
 from .policies import Policies
@@ -66,6 +67,7 @@ class Recorder:
             OperationBegin: self._begin,
             OperationEnd: self._end,
             OnRollback: rollback.register,
+            Together: self._together,
             Outcome: self._outcome,
             RouteResult: self._route_result,
             Bye: lambda tx, worker_id, bye: None,
@@ -276,6 +278,14 @@ class Recorder:
         operations.settle(tx, known["id"], end.state, result)
         kinds = {"DONE": "STEP_SUCCEEDED", "NOT_DONE": "STEP_NOT_DONE", "IN_DOUBT": "OPERATION_IN_DOUBT"}
         self._step(tx, worker_id, end, kinds[end.state], end.key)
+
+    def _together(self, tx: Transaction, worker_id: int, together: Together) -> dict[str, Any]:
+        """All of it or nothing. Each part passes the same checks as alone."""
+        for part in together.parts:
+            if (part.task_id, part.fence) != (together.task_id, together.fence):
+                raise Refused("reports of two attempts can't be written together")
+            self._handlers[type(part)](tx, worker_id, part)
+        return {}
 
     def _step(self, tx: Transaction, worker_id: int, message: Any, event_type: str, key: str) -> None:
         tx.event(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -33,6 +33,8 @@ PROGRESS_EVERY = 0.25
 """Seconds between two progress lines."""
 _inside: ContextVar[tuple[str, str] | None] = ContextVar("inside", default=None)
 """Key and scope of the operation whose body this is, in this thread."""
+_gathered: ContextVar[list[dict[str, Any]] | None] = ContextVar("gathered", default=None)
+"""What waits to be written together."""
 
 
 class SyncContext(AttemptView):
@@ -83,7 +85,10 @@ class SyncContext(AttemptView):
 
     def progress(self, done: float | None = None, total: float | None = None, note: str = "") -> None:
         """Show how far it is; as often as you like (four a second are sent, and the last one)."""
-        self._progress.report(done, total, note)
+        if (parts := _gathered.get()) is not None:
+            parts.append({"figures": [done, total], "note": note[:200]})
+        else:
+            self._progress.report(done, total, note)
 
     def once(self, key: str, scope: str | None = None) -> SyncOnce:
         """An effect that happens at most once over crashes: `with ctx.once(key) as op: if not op.done: …`.
@@ -93,6 +98,43 @@ class SyncContext(AttemptView):
         if not key or len(key) > 500:
             raise ValueError("an operation key has 1 to 500 characters")
         return SyncOnce(self, key, scope or "", self._link, self._stops)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is said in the block is written in one transaction at its end: `with ctx.together():`.
+
+        More about it at `Context.together`.
+        """
+        if _gathered.get() is not None:
+            raise RuntimeError("`together` stands within another one already")
+        before, parts = self._saved, []
+        with self._stops.held_off():
+            token = _gathered.set(parts)
+            try:
+                yield
+                _gathered.set(None)
+                self._link.ask(together=parts)
+            except BaseException:
+                self._saved = before
+                _gathered.set(None)
+                self._settle_alone(parts)
+                raise
+            finally:
+                _gathered.reset(token)
+        self._stops.check()
+
+    def _settle_alone(self, parts: list[dict[str, Any]]) -> None:
+        """Only how operations ended is recorded, since that has happened outside; once more does no harm."""
+        for part in parts:
+            if "settle" in part and self._link.is_ours:
+                self._link.ask(**part)
+
+    def say(self, **said: Any) -> None:
+        """Say it, at once or together with what else is said in the block."""
+        if (parts := _gathered.get()) is not None:
+            parts.append(said)
+        else:
+            self._link.ask(**said)
 
     def on_rollback(self, step: Callable[..., Any] | str, /, **arguments: Any) -> None:
         """Register an undo step, durable when it returns: call it before the effect that it undoes.
@@ -129,7 +171,7 @@ class SyncContext(AttemptView):
         if not EVENT_TYPE.fullmatch(event_type):
             raise ValueError(f"bad event type {event_type!r}: use A-Z 0-9 _, at most 64")
         payloads.encode(payload)
-        self._link.ask(event=event_type, message=message, payload=payload)
+        self.say(event=event_type, message=message, payload=payload)
 
     def blocked(self, reason: str, host: str) -> None:
         """Say that `host` refuses this route although its status didn't (a captcha)."""
@@ -171,7 +213,7 @@ class SyncContext(AttemptView):
         kept = payloads.decode(text, where="checkpoint")
         whole = checkpoints.merge(self._saved, kept) if merge else kept
         self._handler.check_checkpoint(whole)
-        self._link.ask(save=text, merge=merge)
+        self.say(save=text, merge=merge)
         self._saved = whole
 
     def _end_step(self) -> None:
@@ -251,7 +293,7 @@ class SyncOnce:
             raise
 
     def _settle(self, state: str, result: str = "") -> None:
-        self._link.ask(settle=self.key, scope=self.scope, state=state, result=result)
+        self._context.say(settle=self.key, scope=self.scope, state=state, result=result)
 
     def _take(self, result: Any) -> None:
         self.done = True

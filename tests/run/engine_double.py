@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.edge.link import Link, LinkLost
 from taskdeck.engine.rules.checkpoints import merge
@@ -56,6 +58,8 @@ class EngineDouble:
         """Where attempts of this test log."""
         self.checkpoints: dict[int, dict[str, Any]] = {}
         self.operations: dict[tuple[str, str], dict[str, Any]] = {}
+        self.refuses = ""
+        """Why what shall be written together is refused."""
         self.steps: list[m.OnRollback] = []
         """Undo steps, as they were registered."""
         self.age = 60.0
@@ -212,11 +216,14 @@ class EngineDouble:
             case m.Save():
                 kept, data = self.checkpoints.get(message.task_id, {}), json.loads(message.data)
                 self.checkpoints[message.task_id] = merge(kept, data) if message.merge else data
-                self.say(m.Answer(message.req, {}))
+                if message.req:
+                    self.say(m.Answer(message.req, {}))
             case m.Outcome() if message.kind not in ("stopped", "resumed"):
                 self._unsettled.discard(message.fence)
             case m.OperationBegin():
                 self.say(m.Answer(message.req, self._begin(message)))
+            case m.Together():
+                self._write_together(message)
             case m.OnRollback():
                 self.steps.append(message)
                 self.say(m.Answer(message.req, {"number": len(self.steps)}))
@@ -227,6 +234,15 @@ class EngineDouble:
                 }
                 if message.req:
                     self.say(m.Answer(message.req, {}))
+
+    def _write_together(self, message: m.Together) -> None:
+        if self.refuses:
+            self.say(m.Answer(message.req, {}, self.refuses))
+            return
+        for part in message.parts:
+            if isinstance(part, m.Save | m.OperationEnd):
+                self._react(msgspec.structs.replace(part, req=0))
+        self.say(m.Answer(message.req, {}))
 
     def _begin(self, message: m.OperationBegin) -> dict[str, Any]:
         known = self.operations.get((message.scope, message.key), {"state": "NOT_DONE"})

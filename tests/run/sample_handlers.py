@@ -299,3 +299,16 @@ async def order(ctx: Context, params: dict[str, Any]) -> None:
         await ctx.on_rollback(release, number=17)
     if params.get("wrong") == "function":
         await ctx.on_rollback(lambda ctx: None)
+
+
+@task("together")
+async def together(ctx: Context, params: dict[str, Any]) -> Any:
+    async with ctx.together():
+        async with ctx.once("upload:1") as op:
+            op.result = {"id": 7}
+        ctx.progress(1, 2, note="page 1")
+        ctx.event("PAGE", "1")
+        await ctx.save(page=1)
+        if params.get("raise"):
+            raise Fatal("in the middle")
+    return dict(ctx.checkpoint)

@@ -259,3 +259,16 @@ def order(ctx: SyncContext) -> None:
     with ctx.once("reserve"):
         ctx.on_rollback(release, order=17)
     ctx.on_rollback("release", order=18)
+
+
+@task("together")
+def together(ctx: SyncContext, params: dict[str, Any]) -> Any:
+    with ctx.together():
+        with ctx.once("upload:1") as op:
+            op.result = {"id": 7}
+        ctx.progress(1, 2, note="page 1")
+        ctx.event("PAGE", "1")
+        ctx.save(page=1)
+        if params.get("raise"):
+            raise Fatal("in the middle")
+    return dict(ctx.checkpoint)

@@ -21,6 +21,10 @@ def engine(taskdeck: Calls) -> Iterator[list[dict]]:
             for line in file:
                 said = json.loads(line)
                 asked.append(said)
+                if "rollback" in said:
+                    file.write(b'{"rollback": 3}\n')
+                    file.flush()
+                    continue
                 known = said["operation"] if said["operation"] in ("done", "doubt", "odd") else "new"
                 answer = (
                     {"state": "done"} if said.get("done") else {"state": known, "result": None, "age": 0.0}
@@ -45,6 +49,16 @@ def test_a_script_begins_and_ends_an_operation(taskdeck: Calls, engine: list[dic
     assert engine[:2] == [
         {"operation": "upload:42"},
         {"operation": "upload:42", "done": True, "result": {"id": 7}},
+    ]
+
+
+def test_a_script_registers_what_undoes_it(taskdeck: Calls, engine: list[dict]) -> None:
+    command = ["rm", "-f", "--", "a b"]
+    assert taskdeck("op", "rollback", "--undoes", "make", "--", *command).out == "step 3\n"
+    assert taskdeck("op", "rollback", "--repeatable", "--json", "--", "true").lines == [{"rollback": 3}]
+    assert engine == [
+        {"rollback": command, "repeatable": False, "undoes": "make"},
+        {"rollback": ["true"], "repeatable": True},
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskdeck.engine.rules.tasks import TaskState
-from taskdeck.engine.store import attempts, checkpoints, operations, tasks
+from taskdeck.engine.store import attempts, checkpoints, operations, rollback, tasks
 from tests.seeded import Seed
 from tests.tui.calls import Calls
 
@@ -119,3 +119,46 @@ def test_a_word_on_an_operation_that_is_none_changes_nothing(taskdeck: Calls, se
     assert "no JSON" in taskdeck("operation", "done", task_id, "a", "--result", "{", code=2).err
     taskdeck("operation", "done", "99", "a", code=3)
     assert taskdeck("operation", "list", task_id, "--json").lines[0]["state"] == "IN_DOUBT"
+
+
+def with_steps(seed: Seed, *names: str) -> int:
+    """A task that waits for its retry and has registered undo steps."""
+    task_id = failed(seed, '{"page":1}')
+    with seed.writing() as tx:
+        attempt = tx.row("SELECT * FROM attempt WHERE task_id = ?", task_id)
+        assert attempt
+        for name in names:
+            rollback.register(tx, attempt, name, '{"order": 17}', repeatable=False, undoes=None)
+    seed.sql(
+        "UPDATE task SET state = 'RETRYING', reason = 'retryable_error', finished_at = NULL WHERE id = ?",
+        task_id,
+    )
+    return task_id
+
+
+def test_a_cancel_says_that_it_rolls_back_first_and_the_page_shows_the_steps(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task_id = str(with_steps(seed, "release", "refund"))
+    ended = taskdeck("cancel", task_id)
+    assert "2 steps are rolled back first, then it is cancelled" in ended.out
+    assert "takes effect when one starts" in ended.err
+    assert "is rolled back already" in taskdeck("cancel", task_id).out
+    assert "it is being rolled back, then it is cancelled" in taskdeck("why", task_id).out
+    shown = taskdeck("show", task_id).out
+    assert "then cancelled" in shown
+    assert re.search(r'^1 +release +registered +\{"order":17\}', shown, re.MULTILINE)
+    found = taskdeck("show", task_id, "--json").lines[0]
+    assert (found["state"], found["ending"]) == ("PENDING", "CANCELLED")
+    assert [(each["number"], each["name"], each["state"]) for each in found["rollback"]] == [
+        (1, "release", "REGISTERED"),
+        (2, "refund", "REGISTERED"),
+    ]
+
+
+def test_undo_steps_can_be_given_up(taskdeck: Calls, seed: Seed) -> None:
+    task_id = str(with_steps(seed, "release"))
+    taskdeck("cancel", task_id)
+    taskdeck("cancel", task_id, "--no-rollback")
+    found = taskdeck("show", task_id, "--json").lines[0]
+    assert (found["state"], found["ending"], found["rollback"][0]["state"]) == ("CANCELLED", None, "DROPPED")
