@@ -53,6 +53,15 @@ def unit_reasons() -> frozenset[str]:
     return _words(f"{named[1]}, {named[2]}")
 
 
+@cache
+def persons_acts() -> frozenset[str]:
+    """The reasons that only a person may have: those that begin with `user_`, and those that the text names."""
+    text = " ".join(PAGE.read_text("utf-8").split())
+    named = re.search(r"Reasons that begin with `user_`, and `([a-z_]+)`.*? are a person's acts", text)
+    assert named
+    return frozenset({named[1], *(each for each in reasons_of(moves("Tasks")) if each.startswith("user_"))})
+
+
 def reasons_of(stated: Moves) -> Iterator[str]:
     """Every reason or event that a table knows, each once, in order."""
     found = {reason for row in stated.values() for reasons in row.values() for reason in reasons}
