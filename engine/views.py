@@ -35,6 +35,7 @@ from .rules.models import (
     EngineView,
     EventView,
     HoldView,
+    LeftoverView,
     LogView,
     OperationView,
     Progress,
@@ -66,6 +67,7 @@ __all__ = [
     "EventView",
     "Filter",
     "HoldView",
+    "LeftoverView",
     "LogView",
     "OperationView",
     "Progress",
@@ -209,6 +211,7 @@ class View:
         situation = self._situation(rows, policies)
         attempts = self._reader.attempts(task_id)
         more = self._stock.held(rows)(rows[0]) | self._records(task_id, attempts)
+        more["left"] = self.leftovers(task_id)
         found = self._task(rows[0], situation, policies, payload=payload, **more)
         if found.state == TaskState.RUNNING and found.waits:
             return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
@@ -349,6 +352,18 @@ class View:
     def holds(self) -> list[HoldView]:
         """What is held back, and by whom."""
         return [HoldView(**row) for row in self._reader.holds()]
+
+    def leftovers(self, task_id: int | None = None) -> list[LeftoverView]:
+        """What could not be ended and lives at this moment, of one task or of all."""
+        from .run.withstanding import lives
+
+        return [
+            LeftoverView(
+                row["pid"], self.mask(row["name"]), row["task_id"], row["worker_id"], row["found_at"]
+            )
+            for row in self._reader.leftovers()
+            if task_id in (None, row["task_id"]) and lives(row)
+        ]
 
     def types(self) -> dict[str, TypeInfo]:
         """The handler types as the last worker published them: by name."""

@@ -19,6 +19,7 @@ import msgspec
 
 from ..clock import Clock, SystemClock
 from ..errors import TaskdeckError
+from ..rules.cleaning import clean
 
 if not sys.platform.startswith("linux") or not hasattr(os, "pidfd_open"):
     raise TaskdeckError(
@@ -75,6 +76,15 @@ def state(pid: int) -> str | None:
     """The kernel's letter: R, S, D, T (stopped), t (traced), Z (zombie) …; None = no such process."""
     fields = _stat(pid)
     return fields[_STATE].decode() if fields else None
+
+
+def name(pid: int) -> str:
+    """The name that the kernel knows a process by, at most 15 characters; "?" for one that is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return clean(file.read().strip()) or "?"
+    except OSError:
+        return "?"
 
 
 def cpu_seconds(pid: int) -> float | None:

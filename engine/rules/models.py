@@ -82,6 +82,16 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None
 
 
+class LeftoverView(msgspec.Struct, frozen=True):
+    """A process that an attempt or worker left behind, that could not be ended and is still there."""
+
+    pid: int
+    name: str
+    task: int | None
+    worker: int | None
+    found_at: str
+
+
 class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A task as the stable JSON names it.
 
@@ -127,6 +137,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     result: Any = None
     payload: Any = msgspec.UNSET
     attempts: list[AttemptView] | msgspec.UnsetType = msgspec.UNSET
+    left: list[LeftoverView] | msgspec.UnsetType = msgspec.UNSET
     checkpoints: list[CheckpointView] | msgspec.UnsetType = msgspec.UNSET
     operations: list[OperationView] | msgspec.UnsetType = msgspec.UNSET
     rollback: list[StepView] | msgspec.UnsetType = msgspec.UNSET

@@ -35,6 +35,7 @@ from ..store.database import open_for_writing
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction, refuse_what_is_no_database
 from ..store.writer import Writer
+from . import withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
 from .crash import crash_at
@@ -337,6 +338,13 @@ class Engine:
                 self._on_loop_error,
             ),
             Loop("prober", self.prober.tick, self.prober.rest, self.clock, self._on_loop_error),
+            Loop(
+                "leftovers",
+                self._look_at_leftovers,
+                lambda: self._pause(15.0),
+                self.clock,
+                self._on_loop_error,
+            ),
             Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
             Loop(
                 "anchor",
@@ -368,6 +376,9 @@ class Engine:
 
     async def _pause(self, seconds: float) -> None:
         await self.clock.pause(seconds)
+
+    async def _look_at_leftovers(self) -> None:
+        await self.writer.write(withstanding.look)
 
     async def _age(self) -> None:
         if self.config.engine.age_after > 0:

@@ -16,7 +16,7 @@ from ..store import attempts, checkpoints, operations, requests, tasks
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
-from . import finishing
+from . import finishing, withstanding
 from .policies import Policies
 
 TOTAL_FACTOR = 10
@@ -36,9 +36,12 @@ def take_all(
 ) -> list[str]:
     """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others.
 
-    Not `charged`: the engine itself had to end the worker because of another task.
+    Not `charged`: the engine itself had to end the worker because of another task. Where the worker died by itself
+    (`suspected`) and several had begun in it, nobody knows whose doing it was: each runs alone the next time, and only who
+    takes a worker of its own with it then is charged for that.
     """
     stories = []
+    shared = suspected and sum(row["fence"] in started for row in held) > 1
     for row in held:
         current = tasks.get(tx, row["id"])
         if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
@@ -54,6 +57,7 @@ def take_all(
                         policies=policies,
                         max_losses=max_losses,
                         charged=charged,
+                        shared=shared,
                         suspected=suspected,
                     ),
                     current,
@@ -82,19 +86,22 @@ def lose(
     policies: Policies,
     max_losses: int,
     charged: bool = True,
+    shared: bool = False,
     suspected: bool = False,
 ) -> str:
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7".
 
     `suspected`: the worker died by itself while its engine lived, so that the task may have killed it: it runs alone the
-    next time. Who must go to a person goes there at once; the others are LOST and taken over in the same transaction.
+    next time. `shared`: so may others; then it counts among all its losses only. Who must go to a person goes there at
+    once; the others are LOST and taken over in the same transaction.
     """
     if task["state"] is LOST:
         return _take_over(tx, task, policies)
     if not started and task["state"] is RUNNING:
         return _never_started(tx, task, cause)
     doubts = operations.doubt_open_ones(tx, task["fence"])
-    attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None)
+    stuck = withstanding.of_task(tx, task["id"])
+    attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None, stuck=stuck)
     for key in doubts:
         tx.event(
             "OPERATION_IN_DOUBT", actor=ENGINE, task_id=task["id"], level="warning", reason="worker_lost",
@@ -103,10 +110,12 @@ def lose(
     if task["state"] is PAUSED:
         return _lost_while_suspended(tx, task, cause)
     fence = tx.next_fences(1)[0]
-    loss = int(charged)
-    losses = {"losses": task["losses"] + loss, "losses_total": task["losses_total"] + loss, "fence": fence}
+    total = task["losses_total"] + int(charged)
+    losses = {"losses": task["losses"] + int(charged and not shared), "losses_total": total, "fence": fence}
     losses["suspect"] = int(suspected and charged)
-    if task["wanted"] != "cancel" and (why := _needs_a_person({**task, **losses}, policies, max_losses)):
+    if task["wanted"] != "cancel" and (
+        why := stuck or _needs_a_person({**task, **losses}, policies, max_losses)
+    ):
         return _review(tx, task, losses, f"{why}: {cause}")
     tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
     return _take_over(tx, {**task, **losses, "state": LOST}, policies)

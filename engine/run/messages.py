@@ -205,6 +205,18 @@ class OnRollback(Message, frozen=True):
     scope: str = ""
 
 
+class Left(msgspec.Struct, frozen=True, array_like=True):
+    """A process of an attempt that could not be ended."""
+
+    pid: int
+    start_time: int
+    name: str
+    task_id: int | None = None
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.name}) could not be ended"
+
+
 class Outcome(Message, frozen=True):
     """How an attempt ended; exactly one for each `Run`. Always an outcome, never an exception.
 
@@ -221,6 +233,8 @@ class Outcome(Message, frozen=True):
     exit_code: int | None = None
     tail: str = ""
     """Last lines of a command's output, cleaned, for the screen."""
+    left: list[Left] = msgspec.field(default_factory=list)
+    """What of it could not be ended."""
 
 
 class RouteResult(Message, frozen=True):

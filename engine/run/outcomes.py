@@ -33,6 +33,7 @@ from ..store import attempts, requests, routes, tasks
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
+from . import leftovers, withstanding
 from .finishing import finish
 from .messages import Outcome
 from .policies import Policies
@@ -56,7 +57,8 @@ class Outcomes:
             return self._suspended(tx, task)
         if outcome.kind == "resumed":
             return self._resumed(tx, task)
-        if task["state"] is PAUSED and outcome.kind == "drained" and task["wanted"] in (None, "pause"):
+        is_drained = outcome.kind == "drained" and not outcome.left
+        if task["state"] is PAUSED and is_drained and task["wanted"] in (None, "pause"):
             return self._stopped_while_suspended(tx, task, outcome)
         if task["state"] is PAUSED and outcome.kind != "cancelled":
             task = self._wake(tx, task)  # resume + finish in one transaction
@@ -66,6 +68,8 @@ class Outcomes:
             outcome = msgspec.structs.replace(outcome, kind="drained")  # nobody asked: the worker was ending
         if outcome.kind == "drained" and task["wanted"] == "pause":
             outcome = msgspec.structs.replace(outcome, kind="paused")
+        if outcome.left:
+            outcome = self._with_what_is_left(tx, task, outcome)
         if (ending := ending_of(task)) is not None:
             self._rolled_back(tx, task, ending, outcome)
         else:
@@ -86,6 +90,16 @@ class Outcomes:
         else:
             self.rollbacks.cut_off(tx, task, started=outcome.kind != "never_started")
             getattr(self, f"_{outcome.kind}")(tx, task, outcome)
+
+    def _with_what_is_left(self, tx: Transaction, task: Task, outcome: Outcome) -> Outcome:
+        """Something of the attempt lives on: its task is not run beside that unless a person says so."""
+        withstanding.record(tx, outcome.left, task["worker_id"])
+        story = leftovers.story(outcome.left)
+        failure = msgspec.json.encode(
+            Failure(FailureClass.FATAL, "left_running", story, "processes")
+        ).decode()
+        kind = "in_doubt" if outcome.kind in ("failed", "drained", "paused") else outcome.kind
+        return msgspec.structs.replace(outcome, kind=kind, failure=failure)
 
     def review(self, tx: Transaction, task: Task, outcome: Outcome, why: str) -> None:
         """How the attempt ended could not be applied (e.g. a result that breaks the limits): a person must look."""
@@ -181,7 +195,8 @@ class Outcomes:
     def _cancelled(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         self._close(tx, task, outcome, "cancelled", "user_cancel")
         actor = requests.actor_of(tx, task["id"], "cancel") or "operator"
-        finish(tx, task, CANCELLED, "user_cancel", actor=actor, columns=NO_LEASE)
+        columns = {**NO_LEASE, **({"error": _error_of(outcome)} if outcome.left else {})}
+        finish(tx, task, CANCELLED, "user_cancel", actor=actor, columns=columns)
 
     def _paused(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
         self._close(tx, task, outcome, "paused", "user_pause")
@@ -273,4 +288,10 @@ class Outcomes:
             error=error,
             tail=tail,
             faulty=faulty,
+            stuck=leftovers.story(outcome.left) if outcome.left else "",
         )
+
+
+def _error_of(outcome: Outcome) -> str:
+    failure = msgspec.json.decode(outcome.failure, type=Failure)
+    return encode({"class": "left", "kind": failure.kind, "message": failure.message, "rule": failure.rule})

@@ -23,7 +23,7 @@ from . import channels
 from .attempts import Attempt
 from .countdown import Countdown
 from .crash import crash_at
-from .endings import encoded, failed, failure_of, never_started, safe, timed_out
+from .endings import failed, failure_of, never_started, safe, timed_out
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
 from .processes import Process, all_within
@@ -158,21 +158,19 @@ class ProcessCall(ABC):
         await process.bury()
         self.attempt.progress.close()
         self.attempt.doubt_all()
-        return self._outcome(process)
+        outcome = self._outcome(process)
+        left = [msgspec.structs.replace(one, task_id=outcome.task_id) for one in process.left]
+        return msgspec.structs.replace(outcome, left=left)
 
     def _outcome(self, process: Process) -> Outcome:
         """A cancel beats the exit code; a pause or drain beats it once the process was told to end."""
         attempt, run = self.attempt, self.attempt.run
         code, tail = process.exit_code, tail_of(self._log, attempt.held.redactor)
-        if process.left:
-            attempt.note("COMMAND_LEFT_RUNNING", _left_story(process.left), {"pids": process.left})
-            tail = f"{tail}\n{_left_story(process.left)}".lstrip()
         if not attempt.stale and (outcome := self._said(tail)):
             return outcome
         if attempt.stale or attempt.cancelled or (attempt.asked and self._told_to_end):
             kind = "cancelled" if attempt.stale else attempt.outcome_asked
-            failure = _left_failure(process.left)
-            return Outcome(run.task_id, run.fence, kind, failure=failure, exit_code=code, tail=tail)
+            return Outcome(run.task_id, run.fence, kind, exit_code=code, tail=tail)
         if attempt.timed_out:
             return failed(run, timed_out(run.timeout or 0.0), exit_code=code, tail=tail)
         return self._judge(code, tail)
@@ -247,14 +245,3 @@ def _cannot_start(error: CannotStart) -> Failure:
     """As a shell would have failed, with the reason in words."""
     failure = failures.from_exit(error.equivalent, {}) or STATUS_LOST
     return msgspec.structs.replace(failure, kind="cannot_start", message=safe(error.why))
-
-
-def _left_story(pids: list[int]) -> str:
-    return f"could not be ended: pid {', '.join(map(str, pids))}"
-
-
-def _left_failure(pids: list[int]) -> str:
-    if not pids:
-        return ""
-    failure = Failure(FailureClass.RETRYABLE, "left_running", _left_story(pids), "processes")
-    return encoded(failure)

@@ -13,6 +13,8 @@ from ..clock import Clock
 from ..edge import trees
 from ..edge.logs import AttemptLog
 from ..edge.spawn import Child, StatusLost
+from .leftovers import left_of
+from .messages import Left
 from .strays import Commands
 
 READ_SIZE = 256 * 1024
@@ -28,7 +30,7 @@ class Process:
         self.exited = asyncio.Event()
         self.output_ended = asyncio.Event()
         self.suspended = False
-        self.left: list[int] = []
+        self.left: list[Left] = []
         """Processes that could not be ended."""
         self._child = child
         self._closed = False
@@ -85,7 +87,7 @@ class Process:
             left = await self._loop.run_in_executor(
                 commands.threads, commands.end_tree, self._mark, self.pid, grace
             )
-            self.left = [one.pid for one in left]
+            self.left = [left_of(one) for one in left]
 
     def _read(self) -> None:
         try:

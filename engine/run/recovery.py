@@ -23,7 +23,7 @@ from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal, spool
+from . import journal, spool, withstanding
 from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import take_all
@@ -109,6 +109,7 @@ async def _settle_dead(
     left = await asyncio.to_thread(end_leftovers, config.db, worker["incarnation"], task_ids, clock)
     for problem in left:
         log.error("recovery: %s", problem)
+    await writer.write(withstanding.record, left, worker["id"])
     path = journal_of(config, worker)
     said_bye = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
     finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]

@@ -258,7 +258,9 @@ def _end_what_still_runs(config: Config, later: Later, clock: Clock) -> None:
     for worker in later.open_workers:
         if problems := end_leftovers(config.db, worker["incarnation"], [], clock):
             raise Refused(
-                "something of the old engine still runs", "; ".join(problems), "end it, then restore again"
+                "something of the old engine still runs",
+                "; ".join(map(str, problems)),
+                "end it, then restore again",
             )
 
 

@@ -42,7 +42,7 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal, recovery
+from . import journal, recovery, withstanding
 from .attempts import OUTCOMES
 from .crash import crash_at, suppressed
 from .fingerprints import fingerprint
@@ -406,6 +406,7 @@ class Warden:
         left = await asyncio.to_thread(end_leftovers, self.config.db, incarnation, task_ids, self._clock)
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)
+        await self._write(withstanding.record, left, handle.id)
         await self._hear_last_words(handle)  # a child that it forked may have held the link open
         handle.said_bye |= await recovery.replay(
             self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")

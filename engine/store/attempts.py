@@ -57,12 +57,20 @@ def close_attempt(
     error: str | None = None,
     tail: str | None = None,
     faulty: str = "",
+    stuck: str = "",
 ) -> None:
     """Close the attempt that ran under `fence`, and give back all that it held; a closed one is never rewritten.
 
-    `faulty` names the resource that the attempt found broken.
+    `faulty` names the resource that the attempt found broken; `stuck` says what of it could not be ended.
     """
-    slots.release(tx, fence, dead=outcome == "lost", faulty=faulty.split(), message=faulty and reason)
+    slots.release(
+        tx,
+        fence,
+        dead=outcome == "lost",
+        faulty=faulty.split(),
+        stuck=bool(stuck),
+        message=stuck or (faulty and reason),
+    )
     tx.connection.execute(
         "UPDATE attempt SET ended_at = ?, outcome = ?, reason = ?, exit_code = ?, error = ?, tail = ?"
         " WHERE fence = ? AND ended_at IS NULL",

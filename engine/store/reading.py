@@ -189,6 +189,10 @@ class Reader:
         query = t.HoldTask.select(t.HoldTask.task_id, t.HoldTask.scope)
         return {row["task_id"]: row["scope"] for row in self._dicts(query)}
 
+    def leftovers(self) -> list[Row]:
+        """Processes that could not be ended and are not known to be gone."""
+        return self._dicts(t.Leftover.select().where(t.Leftover.gone_at.is_null()).order_by(t.Leftover.id))
+
     def types(self) -> list[Row]:
         """The handler types as the last worker published them."""
         return self._dicts(t.TaskType.select().order_by(t.TaskType.name))

@@ -226,15 +226,24 @@ def started(tx: Transaction, fence: int) -> None:
 
 
 def release(
-    tx: Transaction, fence: int, *, dead: bool = False, faulty: Iterable[str] = (), message: str = ""
+    tx: Transaction,
+    fence: int,
+    *,
+    dead: bool = False,
+    faulty: Iterable[str] = (),
+    stuck: bool = False,
+    message: str = "",
 ) -> None:
-    """The attempt of this fence has ended: give back all that it held. Twice is once, since nothing is held then."""
+    """The attempt of this fence has ended: give back all that it held. Twice is once, since nothing is held then.
+
+    `stuck`: something of the attempt lives on and may still use its resources: they are at FAULT until a person has looked.
+    """
     if not _holds_any(tx, fence):
         return
     broken = set(faulty)
     for slots in BOTH:
         for row in slots.rows(tx, f"s.fence = ? AND {HELD}", fence):
-            is_faulty = bool({row[slots.id_column], slots.name(row)} & broken)
+            is_faulty = stuck or bool({row[slots.id_column], slots.name(row)} & broken)
             if is_faulty and slots.kind is Kind.ROUTE:
                 is_faulty = False  # a route's faults are judged by its health
             change = rules.release(slots.as_rule(row), tx.boot, faulty=is_faulty, dead=dead)

@@ -150,3 +150,48 @@ def test_every_held_task_is_found_by_its_own_row(scratch: Scratch) -> None:
     ids = [scratch.running()["id"] for _ in range(40)]
     scratch.do(lambda tx: tx.connection.execute("PRAGMA defer_foreign_keys = ON"))
     assert [row["id"] for row in scratch.do(tasks.all_held)] == ids
+
+
+def crash(scratch: Scratch, *running: dict[str, Any]) -> None:
+    """The worker of all of these died by itself, while its engine lived."""
+    scratch.do(
+        take_all,
+        [scratch.row(each["id"]) for each in running],
+        "worker 1 killed by SIGSEGV",
+        {each["fence"] for each in running},
+        scratch.policies,
+        3,
+        suspected=True,
+    )
+
+
+@fault("TF040")
+def test_who_was_in_a_worker_with_the_poison_is_not_charged_and_the_poison_ends_in_review(
+    scratch: Scratch,
+) -> None:
+    worker = scratch.worker()
+    poison, others = scratch.add(), [scratch.add() for _ in range(3)]
+    crash(scratch, *(scratch.start(each, worker) for each in (poison, *others)))
+    for each in (poison, *others):
+        row = scratch.row(each)
+        assert (row["state"], row["losses"], row["losses_total"], row["suspect"]) == (
+            TaskState.PENDING,
+            0,
+            1,
+            1,
+        )
+    for _ in range(3):  # each is alone in its worker now
+        crash(scratch, again(scratch, {"id": poison}))
+    row = scratch.row(poison)
+    assert (row["state"], row["reason"], row["attempt"]) == (TaskState.NEEDS_REVIEW, "worker_lost", 4)
+    assert "SIGSEGV" in row["error"]
+    assert [scratch.row(each)["losses"] for each in others] == [0, 0, 0]
+
+
+def test_one_that_had_begun_beside_others_that_had_not_is_charged(scratch: Scratch) -> None:
+    worker = scratch.worker()
+    begun, waiting = (scratch.start(scratch.add(), worker) for _ in "12")
+    rows = [scratch.row(each["id"]) for each in (begun, waiting)]
+    scratch.do(take_all, rows, "worker 1 exit code 3", {begun["fence"]}, scratch.policies, 3, suspected=True)
+    assert (scratch.row(begun["id"])["losses"], scratch.row(waiting["id"])["losses"]) == (1, 0)
+    assert scratch.row(waiting["id"])["suspect"] == 0

@@ -14,6 +14,7 @@ from .. import format as look
 from .. import output
 from ..commandline import CommandLine
 from ..other_settings import description, other_settings
+from . import task_page
 from .task_page import STRANDED
 
 HINTS = (
@@ -70,10 +71,11 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
+                "leftovers": view.leftovers(),
                 "anchor": anchors[-1] if anchors else None,
             }
     except NotFound:
-        nothing = {"counts": {}, "workers": [], "holds": [], "anchor": None}
+        nothing = {"counts": {}, "workers": [], "holds": [], "leftovers": [], "anchor": None}
         running = {"engine": views.holder(line.config), "stopping": False, "config": None, "storage": None}
         return base | {"exists": False} | running | nothing
 
@@ -86,6 +88,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("tasks", _tasks(found["counts"], running=running or any(map(_goes_on, found["workers"])))),
             ("workers", _workers([each for each in found["workers"] if running or each.alive])),
             ("held", "\n".join(map(_hold, found["holds"]))),
+            ("LEFT", "\n".join(map(task_page.left, found["leftovers"]))),
             ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
             ("config", _settings(found["config"])),
             ("", other_settings(line, {"config": found["config"]})),

@@ -67,6 +67,7 @@ def _fields(task: views.TaskView) -> list[str]:
             ("rollback", f"then {task.ending.lower()}" if task.ending else ""),
             ("progress", progress(task.progress) if task.progress else ""),
             ("error", look.block(_message(task.error)) if task.error else ""),
+            ("LEFT", "\n".join(map(left, task.left or ()))),
             ("needs", _needs(task)),
             ("holds", _holds(task)),
             ("tries", _tries(task)),
@@ -87,6 +88,13 @@ def _fields(task: views.TaskView) -> list[str]:
         ],
         width=output.width(),
     )
+
+
+def left(found: views.LeftoverView) -> str:
+    """A process that could not be ended, with what it is of."""
+    whose = f"#{found.task}" if found.task else f"worker {found.worker}"
+    since = look.local(found.found_at)
+    return look.tidy(f"pid {found.pid} ({found.name}) of {whose} lives since {since}: it could not be ended")
 
 
 def _state(task: views.TaskView) -> str:
