@@ -60,6 +60,29 @@ def show(config: Config, screen: list[str]) -> int:
     return foreground.launch(launcher.supervised([*screen, "--since", utc_text(system_clock().utc())]))
 
 
+def start(config: Config) -> None:
+    """Start a supervised engine without a screen, in a session of its own. Raises `AlreadyRunning` where one works."""
+    import subprocess
+    import threading
+
+    from .run import launcher
+
+    holder = DatabaseLock.holder(config.db)
+    if holder is not None and holder.role == "engine":
+        from .run.engine import already_running
+
+        raise already_running(config)
+    nowhere = subprocess.DEVNULL
+    child = subprocess.Popen(
+        launcher.supervised(engine_command(config)),
+        stdin=nowhere,
+        stdout=nowhere,
+        stderr=nowhere,
+        start_new_session=True,
+    )
+    threading.Thread(target=child.wait, name="engine-end", daemon=True).start()  # no zombie of it stays
+
+
 def announcer() -> Announcer:
     """The way to the supervisor above this process, if there is one."""
     from .run.announce import Announcer

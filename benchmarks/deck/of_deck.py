@@ -34,7 +34,7 @@ def measure(folder: Path, keys: int) -> list[Figure]:
         found += _loaded(config, terminal, report, keys)
     with deck(config, folder, watched=True) as (terminal, report):
         found += _log(config, terminal, report, keys)
-    return [*found, *_whole(config)]
+    return [*found, *_million(folder), *_whole(config)]
 
 
 @contextmanager
@@ -51,20 +51,20 @@ def deck(config: Config, folder: Path, *, watched: bool = False) -> Iterator[tup
 
 
 def _first_paint(config: Config, folder: Path) -> list[Figure]:
-    frames, rows, used, empty = [], [], [], []
+    frames, painted, used, empty = [], [], [], []
     for _ in range(STARTS):
         empty.append(first_paint())
         with deck(config, folder) as (terminal, _report):
             frames.append(terminal.until("Overview") - terminal.began)
-            rows.append(terminal.until("fetch_orders") - terminal.began)
+            painted.append(terminal.until("fetch_orders") - terminal.began)
             used.append(terminal.cpu())
     return [
-        Figure("first paint, best of three starts", min(frames) * 1000, "ms", 800),
-        Figure("first paint, median", median(frames) * 1000, "ms"),
+        Figure("first frame, best of three starts", min(frames) * 1000, "ms"),
+        Figure("first paint with its data, best of three starts", min(painted) * 1000, "ms", 800),
+        Figure("first paint, median", median(painted) * 1000, "ms"),
         Figure(
-            "first paint against that of an empty app", min(frames) / min(empty), "times", 0.8 / FIRST_PAINT
+            "first paint against that of an empty app", min(painted) / min(empty), "times", 0.8 / FIRST_PAINT
         ),
-        Figure("first tasks on the screen, median", median(rows) * 1000, "ms"),
         Figure("CPU until then, median", median(used) * 1000, "CPU ms"),
     ]
 
@@ -164,8 +164,7 @@ def _whole(config: Config) -> list[Figure]:
         empty.append(first_paint())
         terminal = Terminal(base)
         try:
-            painted.append(terminal.until("Overview") - terminal.began)
-            terminal.until("fetch_orders")
+            painted.append(terminal.until("fetch_orders") - terminal.began)
         finally:
             subprocess.run([*base, "stop"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             terminal.close()
@@ -174,6 +173,26 @@ def _whole(config: Config) -> list[Figure]:
         Figure(f"{what}, best of three", min(painted) * 1000, "ms", 800),
         Figure(f"{what} against an empty app's", min(painted) / min(empty), "times", 0.8 / FIRST_PAINT),
     ]
+
+
+def _million(folder: Path) -> list[Figure]:
+    """The list of ten times as many tasks as elsewhere: what is read of it stays the same."""
+    (folder / "million").mkdir()
+    config = build(folder / "million", 10 * TASKS)
+    with deck(config, folder) as (terminal, _):
+        terminal.until("fetch_orders")
+        wait(2)
+        before = terminal.resident()
+        at = terminal.press("2")
+        opened = terminal.until(f" 1 of {10 * TASKS:,}", at) - at
+        wait(0.5)
+        at = terminal.press("G")
+        end = terminal.until(r">[^\r\n]{0,6}1 ", at) - at
+        return [
+            Figure("open the list of a million tasks", opened * 1000, "ms", 300),
+            Figure("go to its end", end * 1000, "ms", 100),
+            Figure("memory for it", max(terminal.resident() - before, 0), "MB", 10),
+        ]
 
 
 def _open_tasks(terminal: Terminal) -> float:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.decks import Deck, kill, process_state
+from tests.faults import fault
+from tests.journeys.decks import TASKDECK, Deck, kill, process_state
 from tests.journeys.screens import FULL_SCREEN, HANG_UP, Terminal, until_ended
 
 PAINTED = "taskdeck"
@@ -368,6 +369,39 @@ def test_an_engine_that_cannot_start_is_told_below_the_screen(deck: Deck, opened
     terminal.until_usable()
     terminal.until_received(b"it is no SQLite file")
     deck.db.unlink()
+
+
+def test_an_engine_is_started_from_a_deck_that_has_lost_its_own(deck: Deck, opened: Open) -> None:
+    deck.start()
+    deck.until_ready()
+    terminal = opened()
+    terminal.until_text(PAINTED)
+    deck.ok("stop")
+    terminal.until_text("NO ENGINE")
+    terminal.press(b":start\r")
+    deck.until_ready()
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    terminal.press(b"d")
+    assert until_ended(deck, terminal.launcher) == 0
+    deck.ok("stop")
+
+
+@fault("TF141")
+def test_a_task_prints_as_fast_whether_anyone_looks_or_stands_still(deck: Deck, painted: Terminal) -> None:
+    task = deck.add(
+        "--", "sh", "-c", f"until [ -e {deck.home}/gate ]; do sleep 0.02; done; yes | head -c 50000000"
+    )
+    deck.until_command(task)
+    viewer = deck.helper(TASKDECK, "log", task, "--follow")
+    deck.until(lambda: process_state(viewer.pid) == "S", "the viewer waits for more")
+    os.kill(viewer.pid, signal.SIGSTOP)
+    painted.deaf.set()
+    (deck.home / "gate").touch()
+    assert deck.until_state(task, "SUCCESS")
+    painted.deaf.clear()
+    painted.press(b"d")
+    assert until_ended(deck, painted.launcher) == 0
+    deck.ok("stop")
 
 
 def deck_age(deck: Deck, name: str) -> float:

@@ -8,6 +8,7 @@ opened: all but the first would only delay the first paint.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -22,14 +23,16 @@ from taskdeck.engine.config import Config
 from taskdeck.engine.errors import NotFound, TaskdeckError
 
 from ..commandline import user
-from . import keys, reads
+from ..output import json_text
+from . import kept, keys, reads
 from .acting import Acting
-from .bridge import Bridge, Question, Trouble
+from .bridge import PACE, SLOW_PACE, Bridge, Question, Trouble
 from .commands import Commands
 from .screens.overview import Overview
 from .screens.page import NOTHING, Page, Target
 from .states import Glyphs, wants_ascii
-from .stories import story
+from .stories import EventRow, story
+from .throughput import Throughput
 from .widgets.header import Header, Tabs, inbox
 from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
@@ -37,6 +40,8 @@ from .widgets.virtual_list import VirtualList
 
 ASKED_EVERY = 3.0
 """Seconds between two questions to the engine how it is."""
+SLOW_FOR = 10
+"""Seconds for which a terminal counts as slow after it has fallen behind."""
 TWICE = 2.0
 """Seconds within which a second ctrl+c counts."""
 
@@ -94,6 +99,15 @@ class DeckApp(App[None], inherit_bindings=False):
         self._before = "overview"
         self._interrupted = -TWICE
         self._has_painted = False
+        self._always_slow = os.environ.get("TASKDECK_SLOW", "0") not in ("", "0")
+        self._slow_left = 0
+        self.throughput = Throughput()
+        """How many tasks end."""
+        self._kept, self._kept_trouble = kept.load(kept.folder() / kept.NAME)
+        self._prompt.history = {sign: list(lines) for sign, lines in self._kept.history.items()}
+        self._theme = self._kept.theme
+        if self._theme in self.available_themes and not colourless:
+            self.theme = self._theme
         self._unreadable: Trouble | None = None
 
     painted: Callable[[], None] = staticmethod(lambda: None)
@@ -130,12 +144,30 @@ class DeckApp(App[None], inherit_bindings=False):
     async def on_mount(self) -> None:
         await self._show()
         self._take()
+        if self._kept_trouble:
+            self.say(self._kept_trouble, wrong=True)
         self.set_interval(1.0, self._tick)
         self.set_interval(ASKED_EVERY, self._ask_engine)
 
     async def on_unmount(self) -> None:
         await self.acting.finish()
         self.bridge.stop()
+        self._keep()
+
+    def choose_theme(self, name: str) -> None:
+        """Other colours, this time and the next."""
+        self.theme = self._theme = name
+
+    def _keep(self) -> None:
+        """Write down what the next deck shall know, without secrets that somebody may have looked for."""
+        if (self._theme, self._prompt.history) == (self._kept.theme, self._kept.history):
+            return
+        from taskdeck.engine.commands import make_redactor
+
+        clear = make_redactor(self.config).text
+        lines = {sign: [clear(each) for each in typed] for sign, typed in self._prompt.history.items()}
+        with contextlib.suppress(OSError):  # a home that can't be written costs memories, not the way out
+            kept.save(kept.Kept(theme=self._theme, history=lines), kept.folder() / kept.NAME)
 
     # ---- pages -----------------------------------------------------------------------------------------------------
 
@@ -240,15 +272,34 @@ class DeckApp(App[None], inherit_bindings=False):
         if isinstance(value, Trouble):
             self._header.tell(None, str(value.error.what))
             return
+        had_engine = self.heading is not None and self.heading.engine.running
         self.heading = value
+        if had_engine and not value.engine.running:
+            self.say(
+                "the engine has gone; what it ran goes on at the next start"
+                + ("" if self.read_only else " (:start)"),
+                wrong=True,
+            )
         self._header.tell(value)
         self._tabs.tell(inbox=inbox(value))
 
     def _tick(self) -> None:
+        self._look_at_the_line()
+        if self.heading is not None:
+            self.throughput.tick(self.heading.counts)
         self._status.tick()
         self.acting.tick()
         self._header.redraw()
         self.page.tick()
+
+    def _look_at_the_line(self) -> None:
+        """Where the terminal can't keep up, everything is read and drawn less often."""
+        if getattr(self._driver, "is_behind", False):
+            self._slow_left = SLOW_FOR
+        else:
+            self._slow_left = max(self._slow_left - 1, 0)
+        self._header.is_slow = self._always_slow or self._slow_left > 0
+        self.bridge.pace = SLOW_PACE if self._header.is_slow else PACE
 
     def _ask_engine(self) -> None:
         if self.heading is not None and self.heading.engine.running:
@@ -420,6 +471,27 @@ class DeckApp(App[None], inherit_bindings=False):
             from .screens.events import EventsPage
 
             await self.open_page(EventsPage(self.glyphs, f"{target.kind}:{target.ids[0]}"))
+
+    def action_zoom(self) -> None:
+        self.page.zoom()
+
+    async def action_copy(self, whole: bool = False) -> None:
+        """The name under the cursor, or all that is known of it, to the clipboard."""
+        focused = self.focused
+        item = focused.current if isinstance(focused, Table) else None
+        name = focused.cursor_id if isinstance(focused, Table) else next(iter(self.page.target().ids), None)
+        if name is None or (whole and item is None):
+            self.say("there is nothing to copy here")
+            return
+        if isinstance(item, EventRow):
+            item = item.last
+        from . import clipboard
+
+        text = json_text(item) if whole else str(name)
+        if self._driver is not None:
+            self._driver.write(clipboard.sequence(text))
+        where = await asyncio.to_thread(clipboard.keep, text, kept.folder() / "clipboard.txt")
+        self.say(f"copied {'all of ' if whole else ''}{name}{f'; also in {where}' if where else ''}")
 
     def action_section(self, step: int) -> None:
         self.page.section(step)

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PACE = 0.2
 """Seconds between two reads at least."""
+SLOW_PACE = 1.0
+"""The same for a terminal that can't take so much."""
 SHARE = 4.0
 """A read is followed by a pause of this many times its length."""
 PATIENCE = 1.0
@@ -59,6 +61,7 @@ class Bridge:
     ) -> None:
         self.config = config
         self.read_only = read_only
+        self.pace = PACE
         self._arrived = arrived
         self._clock = clock
         self._actor = actor
@@ -192,7 +195,7 @@ class _Reading:
         while not bridge._ended:
             begun = bridge._clock()
             self._pass()
-            bridge._pause(max(PACE, SHARE * (bridge._clock() - begun)))
+            bridge._pause(max(bridge.pace, SHARE * (bridge._clock() - begun)))
 
     def _pass(self) -> None:
         for read, settle in self._bridge._asked():

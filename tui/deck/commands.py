@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ SAID = {
     "pause": "pause what is chosen, or: pause 3-7, pause type:fetch, pause all",
     "resume": "let it go on: resume 3-7, resume type:fetch, resume all",
     "stop": "end the engine (what runs goes on at the next start); stop 3-7: these attempts",
+    "start": "start an engine where none works",
     "kill": "cancel at once, without grace: kill 3-7",
     "hold": "start nothing more: hold, hold type:fetch; what runs goes on",
     "release": "let it go on",
@@ -82,6 +84,8 @@ class Commands:
             deck.page.set_filter(" ".join(rest))
         elif name == "stop":
             await self._stop()
+        elif name == "start":
+            await self._start()
         elif name == "theme":
             self._theme(rest)
         elif name == "help":
@@ -123,12 +127,20 @@ class Commands:
         running = answer.get("running") if isinstance(answer, dict) else None
         self._deck.say(f"the engine stops{f'; {running} attempts end first' if running else ''}")
 
+    async def _start(self) -> None:
+        if self._deck.read_only:
+            raise UsageError("this deck only reads")
+        from taskdeck.engine import main
+
+        await asyncio.to_thread(main.start, self._deck.config)
+        self._deck.say("an engine starts; the header tells when it works")
+
     def _theme(self, rest: Sequence[str]) -> None:
         known = sorted(self._deck.available_themes)
         name = rest[0] if rest else ""
         if name not in known:
             raise UsageError(f"there is no theme {name!r}", remedy=f"one of: {', '.join(known)}")
-        self._deck.theme = name
+        self._deck.choose_theme(name)
 
 
 def _scopes(name: str, rest: Sequence[str]) -> list[str] | None:

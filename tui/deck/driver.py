@@ -24,6 +24,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
+from textual.message import Message
 
 MOST_WAITING = 256_000
 """Characters that may wait for the terminal; what comes on top is dropped. A full repaint at 160x48 has 19,000."""
@@ -34,6 +35,9 @@ CRASHED = 70
 _X10_MOUSE = re.compile(rb"\x1b\[M[\x00-\xff]{3}")
 _X10_BEGUN = re.compile(rb"\x1b\[(?:M[\x00-\xff]{0,2})?\Z")
 _ESCAPE = b"\x1b"
+_NO_MOUSE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1002, 1003, 1005, 1006, 1015, 1016))
+BEHIND = 64_000
+"""Characters waiting, some full repaints, from which a terminal counts as slow."""
 
 
 class FrameWriter(threading.Thread):
@@ -49,6 +53,11 @@ class FrameWriter(threading.Thread):
         self._dropping = False
         self._closing = False
         self._abandoned = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Does the terminal take less than it is given?"""
+        return self._dropping or self._waiting > BEHIND
 
     def put(self, text: str, *, always: bool = False) -> None:
         """Hand over a frame; it is dropped where too much waits, unless it must be written `always`."""
@@ -135,6 +144,11 @@ class SafeDriver(LinuxDriver):
     def flush(self) -> None:
         """All is flushed as it comes."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Does the terminal take less than it is given?"""
+        return self._output is not None and self._output.is_behind
+
     def _caught_up(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._app.refresh)
@@ -161,7 +175,8 @@ class SafeDriver(LinuxDriver):
         self._output.start()
         self._take_modes()
         self.resized()
-        self._output.put("\x1b[?1049h\x1b[?25l\x1b[?1004h", always=True)
+        # A line that broke may have left mouse reports on: without this they would go on, asked for or not.
+        self._output.put(f"{_NO_MOUSE}\x1b[?1049h\x1b[?25l\x1b[?1004h", always=True)
         self._enable_mouse_support()
         self.exit_event.clear()
         self._wake_read, self._wake_write = os.pipe()
@@ -219,6 +234,11 @@ class SafeDriver(LinuxDriver):
             self._app.tell(word)
 
     # ---- input ---------------------------------------------------------------------------------------------------
+
+    def process_message(self, message: Message) -> None:
+        """Hand on what was typed; of a mouse that nobody asked for nothing."""
+        if self._mouse or not isinstance(message, events.MouseEvent):
+            super().process_message(message)
 
     def run_input_thread(self) -> None:
         """Turn bytes into events until told to end. The end of the terminal ends the screen, and nothing else."""

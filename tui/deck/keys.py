@@ -57,6 +57,9 @@ ANYWHERE: list[BindingType] = [
         "ctrl+z", "suspend", "suspend", "app.suspend", "suspend the deck (the engine goes on)", priority=True
     ),
     _key("ctrl+l,R", "redraw", "redraw", "app.redraw", "read and draw everything again"),
+    _key("z", "zoom", "zoom", "pane.zoom", "this pane alone, or all of them again"),
+    _key("y", "copy", "copy", "app.copy", "copy the name of what is under the cursor"),
+    _key("Y", "copy(True)", "copy all", "app.copy_all", "copy all that is known of it, as JSON"),
     _key("u", "undo", "undo", "app.undo", "undo what was asked for and not done yet"),
 ]
 

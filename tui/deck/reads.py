@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -163,6 +164,60 @@ def ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
         else:
             found.append((each, each))
     return tuple(found)
+
+
+class Recovered(NamedTuple):
+    """What a start decided about one task that an earlier engine left."""
+
+    task: int
+    story: str
+
+
+class Recovery(NamedTuple):
+    """The last start that found tasks left behind: its event, what it decided, and of how many tasks."""
+
+    event_id: int
+    decided: list[Recovered]
+    tasks: int
+
+
+RECENT = 900.0
+"""Seconds for which a recovery is news."""
+LOOKED_BACK = 5_000
+"""Events before those that come from now on, among which a recovery is looked for."""
+_BEGINS = re.compile(r"(?:^|; )#(\d+) ")
+
+
+class Recoveries:
+    """The last recovery while it is news; only new events are looked at. Belongs to the reading thread."""
+
+    def __init__(self) -> None:
+        self._after: int | None = None
+        self._last: views.EventView | None = None
+
+    def __call__(self, view: View) -> Recovery | None:
+        """As it is now; None where nothing was recovered lately."""
+        newest = view.events(views.EventFilter(), limit=1)
+        if not newest:
+            return None
+        after = max(newest[0].event_id - LOOKED_BACK, 0) if self._after is None else self._after
+        self._after = newest[0].event_id
+        self._last = next(
+            iter(view.events(views.EventFilter(types=("ENGINE_RECOVERED",)), after=after, limit=1)),
+            self._last,
+        )
+        if self._last is None or views.seconds_between(self._last.created_at, view.now) > RECENT:
+            return None
+        return _recovery(self._last)
+
+
+def _recovery(event: views.EventView) -> Recovery | None:
+    """`#5 resumes at checkpoint 7; #9 starts again` as one story for each task."""
+    _, *parts = _BEGINS.split(event.message or "")
+    decided = [Recovered(int(number), story) for number, story in zip(parts[::2], parts[1::2], strict=True)]
+    return (
+        Recovery(event.event_id, decided, int(event.payload.get("tasks", len(decided)))) if decided else None
+    )
 
 
 class Detail(NamedTuple):

@@ -71,7 +71,7 @@ def event_cells(row: EventRow, now: datetime, glyphs: Glyphs) -> Cells:
     same_day = moment.date() == now.astimezone().date()
     times = f" (×{row.times})" if row.times > 1 else ""
     return {
-        "at": (f"{moment:%H:%M:%S}" if same_day else f"{moment:%m-%d %Hh}", "dim"),
+        "at": (f"{moment:%H:%M:%S}" if same_day else f"{moment:%d %H:%M}", "dim"),
         "glyph": (glyphs.plain(sign), shape),
         "about": (about or (f"worker {event.worker_id}" if event.worker_id else ""), "strong"),
         "story": (story(event, glyphs) + glyphs.plain(times), shape),

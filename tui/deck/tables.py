@@ -15,6 +15,7 @@ from taskdeck.engine import views
 
 from .. import format as look
 from ..verbs import task_page
+from .reads import Recovered
 from .states import Glyphs
 from .stories import NARROW, WIDE, Cells, event_cells, event_columns
 from .widgets.virtual_list import Column
@@ -263,6 +264,17 @@ def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
     return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
 
 
+def recovered_columns(width: int) -> list[Column]:
+    """The task, and what became of it."""
+    return [Column("id", "ID", 7), Column("story", "DECIDED", 20, flex=True)]
+
+
+def recovered_cells(found: Recovered, now: datetime, glyphs: Glyphs) -> Cells:
+    """What a start decided about a task, in a line."""
+    for_a_person = "doubt" in found.story or "review" in found.story
+    return {"id": (f"#{found.task}", "strong"), "story": (found.story, "warn" if for_a_person else "")}
+
+
 TASKS = Plan(
     "task", lambda task: task.id, task_columns, task_cells, "no task; add one: taskdeck add -- COMMAND"
 )
@@ -278,3 +290,4 @@ ROUTES = Plan(
     "route", lambda each: each.id, route_columns, route_cells, "none; declare [[routes]] in config.toml"
 )
 EVENTS = Plan("event", lambda row: row.event.event_id, event_columns, event_cells, "nothing has happened yet")
+RECOVERED = Plan("task", lambda each: each.task, recovered_columns, recovered_cells, "nothing")

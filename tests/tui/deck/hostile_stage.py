@@ -1,6 +1,8 @@
-"""A list and a log full of hostile texts, for a real terminal: python -m tests.tui.deck.hostile_stage"""
+"""A list and a log full of hostile texts, for a real terminal: python -m tests.tui.deck.hostile_stage [--no-mouse]"""
 
 from __future__ import annotations
+
+import sys
 
 from textual.app import App, ComposeResult
 
@@ -37,4 +39,4 @@ class HostileStage(App[None]):
 
 
 if __name__ == "__main__":
-    HostileStage().run()
+    HostileStage().run(mouse="--no-mouse" not in sys.argv)

@@ -49,10 +49,8 @@ class EventsPage(Page):
     def take(self, name: str, value: Any) -> None:
         self._table.fill(value)
         shown = f"/ {self._text}   " if self._text else ""
-        at_end = self._table.position == len(value)
-        self._pane.entitle(
-            f"{shown}{sum(row.times for row in value):,} shown   {'follow ON' if at_end else 'follow off (G: on)'}"
-        )
+        follow = "follow ON" if self._table.is_following else "follow off (f: on)"
+        self._pane.entitle(f"{shown}{sum(row.times for row in value):,} shown   {follow}")
 
     def filter(self) -> str:
         return self._text

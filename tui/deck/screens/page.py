@@ -83,8 +83,24 @@ class Page(Container):
     def set_filter(self, text: str) -> None:
         """Filter by a text, or search it. Raises `UsageError` where it can't be read."""
 
+    def zoom(self) -> None:
+        """The pane with the focus alone, or all of them again."""
+        was_zoomed = self.has_class("-zoomed")
+        for widget in self.query(".-zoom"):
+            widget.remove_class("-zoom")
+        focused = self.deck.focused
+        if not was_zoomed and focused is not None:
+            for widget in focused.ancestors:
+                if widget is self:
+                    break
+                widget.add_class("-zoom")
+        self.set_class(not was_zoomed, "-zoomed")
+
     def back(self) -> bool:
-        """One step of the ladder inside the page: marks, then the filter. Returns whether there was one."""
+        """One step of the ladder inside the page: the zoom, marks, the filter. Returns whether there was one."""
+        if self.has_class("-zoomed"):
+            self.zoom()
+            return True
         for table in self.query(Table):
             if table.marked:
                 table.clear_marks()

@@ -32,6 +32,8 @@ class Header(Static):
         self._waits = "reading"
         self._drawn: Content | None = None
         self._told: Mapping[str, Any] = {}
+        self.is_slow = False
+        """Is the terminal slow, so that less is drawn?"""
 
     def tell(self, heading: Heading | None, trouble: str = "", *, waits: str = "reading") -> None:
         """Show these figures; with `trouble` that they are old; `waits` says why there are none yet."""
@@ -50,6 +52,7 @@ class Header(Static):
         """Draw again, since the time or the room changed."""
         width = self.size.width or 80
         left = [Content.styled("taskdeck", "bold"), *self._engine(), *self._held()]
+        left += [Content.styled("slow link", "reverse")] if self.is_slow else []
         right = f"{views.now().astimezone():%H:%M}"
         room = width - len(right) - 1
         line = Content("  ").join(left)

@@ -15,6 +15,8 @@ from textual.widgets import Input, Static
 
 from .cells import fit, shown
 
+REMEMBERED = 50
+"""Lines of each kind."""
 STAYS = 6
 """Seconds for which something that was said is shown."""
 NAMES = {
@@ -168,7 +170,8 @@ class Prompt(Horizontal):
         self._answer: Answer | None = None
         self._words: Words | None = None
         self._focus_back: Widget | None = None
-        self._history: dict[str, list[str]] = {}
+        self.history: dict[str, list[str]] = {}
+        """What was typed behind each sign, the newest first."""
         self._place = -1
         self._kind = ":"
 
@@ -205,7 +208,7 @@ class Prompt(Horizontal):
 
     def remember(self, step: int) -> None:
         """An earlier line (1), or a later one (-1)."""
-        known = self._history.get(self._kind, [])
+        known = self.history.get(self._kind, [])
         self._place = max(min(self._place + step, len(known) - 1), -1)
         self._line.value = known[self._place] if self._place >= 0 else ""
         self._line.cursor_position = len(self._line.value)
@@ -227,8 +230,8 @@ class Prompt(Horizontal):
         self.close()
         wrong = await answer(text) if answer else ""
         if text:
-            known = self._history.setdefault(self._kind, [])
-            self._history[self._kind] = [text, *(each for each in known if each != text)][:50]
+            known = self.history.setdefault(self._kind, [])
+            self.history[self._kind] = [text, *(each for each in known if each != text)][:REMEMBERED]
         if wrong and answer:
             self.open(self._kind, event.value, answer, self._words)
             self._tell(wrong, wrong=True)

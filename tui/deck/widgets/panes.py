@@ -10,6 +10,7 @@ from typing import Any
 from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.strip import Strip
@@ -40,6 +41,10 @@ def moment() -> float:
 class Table(VirtualList):
     """A list of one kind of item. `fill` takes all of them; `place` and `put` take ids and what is known of them."""
 
+    BINDINGS = [
+        Binding("f", "follow", "follow the end, or stay here", id="list.follow", show=False),
+    ]
+
     def __init__(
         self, plan: Plan, glyphs: Glyphs, *, id: str, follow: bool = False, titled: bool = True
     ) -> None:
@@ -53,6 +58,7 @@ class Table(VirtualList):
         self._touched = -CALM
         self._held_back: Sequence[Id] | None = None
         self._pushed_down = False
+        self._wants_end = follow
 
     def _row(self, id: Any) -> Strip:
         strip = super()._row(id)
@@ -97,7 +103,7 @@ class Table(VirtualList):
             self._touched = moment() - CALM
         self.empty = self.plan.empty
         calm = bool(self._ids) and moment() - self._touched < CALM
-        at_end = self._follow and self.position == len(self._ids)
+        at_end = self.is_following
         if calm and (at_end or self._would_move(ids)):
             self._held_back = ids
             return
@@ -127,6 +133,22 @@ class Table(VirtualList):
         return len(then) < len(seen) or any(
             now != after for now, after in zip(seen, then, strict=True) if not isinstance(now, Unread)
         )
+
+    @property
+    def is_following(self) -> bool:
+        """Does it show what comes at its end, as it comes?"""
+        return self._wants_end and self.position == len(self._ids)
+
+    def action_bottom(self) -> None:
+        super().action_bottom()
+        self._wants_end = self._follow
+
+    def action_follow(self) -> None:
+        """Follow the end, or stay here. Where the cursor is an item it is followed anyhow."""
+        if self.is_following:
+            self._wants_end = False
+        elif self._follow:
+            self.action_bottom()
 
     @property
     def unseen(self) -> int:
