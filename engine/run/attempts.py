@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..clock import Clock
-from ..errors import InvalidPayload, Refused, StaleLease
+from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
 from .crash import crash_at
 from .held import Held
@@ -173,7 +173,7 @@ class Attempt:
         crash_at("after_operation_end")
 
     async def commit(self, parts: Sequence[Message]) -> None:
-        """Have reports written in one transaction. Where it is refused, what was done is recorded all the same."""
+        """Have reports written in one transaction. Where it is refused, the engine records what was done all the same."""
         if not parts:
             return
         if len(parts) > MOST_TOGETHER:
@@ -183,13 +183,9 @@ class Attempt:
             )
         run, together = self.run, list(parts)
         crash_at("before_together_send")
-        try:
-            await self.request(lambda req: Together(req, run.task_id, run.fence, together))  # type: ignore[arg-type]
-        except Refused:
-            await self.settle_alone(parts)
-            raise
         for end in _ends(parts):
             self._open.discard((end.key, end.scope))
+        await self.request(lambda req: Together(req, run.task_id, run.fence, together))  # type: ignore[arg-type]
         crash_at("after_together")
 
     async def settle_alone(self, parts: Sequence[Message]) -> None:

@@ -139,8 +139,16 @@ class Recorder:
             return Answer(req, {}, "stale")
         except TaskdeckError as refusal:
             self._note_refusal(tx, worker_id, message, refusal)
+            if isinstance(message, Together):
+                self._record_ends(tx, worker_id, message)
             return Answer(req, {}, str(refusal))
         return Answer(req, value or {})
+
+    def _record_ends(self, tx: Transaction, worker_id: int, together: Together) -> None:
+        """What shall not be written together is not written, except how operations ended: that has happened outside."""
+        for part in together.parts:
+            if isinstance(part, OperationEnd):
+                self._one(tx, worker_id, part)
 
     def _note_refusal(self, tx: Transaction, worker_id: int, message: Any, refusal: TaskdeckError) -> None:
         """Nobody waits for an answer: it must not vanish. An outcome that can't be applied is a person's matter."""
@@ -254,6 +262,8 @@ class Recorder:
             return _state("done", known["result"] or "null")
         if known["state"] == "BEGUN" and self._is_alive(tx, known, begin.fence):
             raise Refused(f"operation {begin.key!r} is being done by #{known['task_id']} right now")
+        if known["state"] == "BEGUN":
+            self._step(tx, worker_id, begin, "OPERATION_IN_DOUBT", begin.key)
         operations.settle(tx, known["id"], "IN_DOUBT", None)
         operations.adopt(tx, known["id"], begin.task_id, attempt["id"], begin.fence)
         known = operations.find(tx, scope, begin.key) or known

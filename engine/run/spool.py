@@ -16,7 +16,17 @@ from typing import Any
 
 import msgspec
 
-from .messages import PROTOCOL, Message, Note, OperationEnd, RouteResult, Save, encode_one, one_from_peer
+from .messages import (
+    PROTOCOL,
+    Message,
+    Note,
+    OperationEnd,
+    RouteResult,
+    Save,
+    Together,
+    encode_one,
+    one_from_peer,
+)
 
 HEADER = b"taskdeck spool, protocol %d\n" % PROTOCOL
 RECORD = struct.Struct("<IIQ")
@@ -126,7 +136,9 @@ class Spool:
             spared = self._in_file.popleft()
             if spared.raw is not None and spared.number >= self._kept[0].number:
                 spared.raw = None
-                spared.message = None if isinstance(spared.message, Save | Note) else spared.message
+                spared.message = (
+                    None if isinstance(spared.message, Save | Note | Together) else spared.message
+                )
                 self._in_memory -= spared.size
         return request
 
@@ -184,7 +196,7 @@ def read(path: Path) -> list[tuple[int, Any]]:
 def _without_request(kept: _Kept) -> tuple[Message | None, bytes]:
     """The report as it stands in the file: its request is answered for as soon as it does."""
     message = kept.message
-    if isinstance(message, Save | OperationEnd) and message.req:
+    if isinstance(message, Save | OperationEnd | Together) and message.req:
         message = msgspec.structs.replace(message, req=0)
         return message, bytes(encode_one(message))
     assert kept.raw is not None

@@ -236,13 +236,11 @@ class EngineDouble:
                     self.say(m.Answer(message.req, {}))
 
     def _write_together(self, message: m.Together) -> None:
-        if self.refuses:
-            self.say(m.Answer(message.req, {}, self.refuses))
-            return
+        written = m.OperationEnd if self.refuses else m.Save | m.OperationEnd
         for part in message.parts:
-            if isinstance(part, m.Save | m.OperationEnd):
+            if isinstance(part, written):
                 self._react(msgspec.structs.replace(part, req=0))
-        self.say(m.Answer(message.req, {}))
+        self.say(m.Answer(message.req, {}, self.refuses))
 
     def _begin(self, message: m.OperationBegin) -> dict[str, Any]:
         known = self.operations.get((message.scope, message.key), {"state": "NOT_DONE"})

@@ -312,3 +312,23 @@ async def together(ctx: Context, params: dict[str, Any]) -> Any:
         if params.get("raise"):
             raise Fatal("in the middle")
     return dict(ctx.checkpoint)
+
+
+def lines_of(file: str) -> list[str]:
+    return Path(file).read_text().split()
+
+
+def append(file: str, line: str) -> None:
+    with Path(file).open("a") as out:
+        out.write(f"{line}\n")
+
+
+@task("follow")
+async def follow(ctx: Context, params: dict[str, str]) -> None:
+    """Take each item of a source once, going on behind the last name and not at a position."""
+    names = sorted(lines_of(params["source"]))
+    for name in [each for each in names if each > ctx.checkpoint.get("after", "")]:
+        async with ctx.once(f"item:{name}") as op:
+            if not op.done:
+                append(params["out"], name)
+        await ctx.save(after=name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +13,8 @@ import pytest
 from taskdeck.engine.run.handlers import Handler
 from taskdeck.engine.run.messages import Run, TypeInfo
 from taskdeck.engine.run.resuming import NoValidCheckpoint, Resumed, resume
+from tests.faults import fault
+from tests.run.engine_double import engine, eventually
 
 
 class Cursor(msgspec.Struct):
@@ -56,3 +61,25 @@ def test_what_can_not_be_migrated_is_passed_over() -> None:
     run = run_with((3, 1, '{"rows":3}'), (2, 1, '{"number":2}'))
     found = resume(run, handler(2, migrate=renamed))
     assert (found.data, found.faults) == ({"page": 2}, ("checkpoint 3: KeyError: 'number'",))
+
+
+@fault("TF243")
+def test_a_source_that_has_lost_items_meanwhile_is_followed_by_key_and_each_item_is_taken_once(
+    tmp_path: Path,
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    names = [f"item-{number:03}" for number in range(30)]
+    source.write_text("\n".join(names))
+    files = {"source": str(source), "out": str(out)}
+    (tmp_path / "first").mkdir()
+    with engine(tmp_path / "first", environ={"TASKDECK_CRASH_AT": "after_checkpoint_saved:15"}) as double:
+        double.run("follow", files)
+        assert double.ended() == -signal.SIGKILL
+        eventually(lambda: double.gone)
+        kept, operations = double.checkpoints[42], double.operations
+    assert kept["after"] == "item-014"
+    source.write_text("\n".join(names[5:]))
+    with engine(tmp_path) as double:
+        double.operations |= operations
+        double.result(double.run("follow", files, checkpoint=json.dumps(kept), checkpoint_seq=15))
+    assert out.read_text().split() == names

@@ -128,14 +128,18 @@ def test_the_engine_writes_all_of_it_in_one_transaction(scratch: Scratch) -> Non
 
 
 @pytest.mark.parametrize("data", ["{", '{"password": "hunter2pass"}', "[1]"])
-def test_where_a_part_is_refused_none_of_it_is_written(scratch: Scratch, data: str) -> None:
+@pytest.mark.parametrize("req", [2, 0])
+def test_where_a_part_is_refused_only_what_has_happened_outside_is_written(
+    scratch: Scratch, data: str, req: int
+) -> None:
     engine, run = begun(scratch)
-    before = scratch.events()
-    (answer,) = engine.tell(m.Together(2, run.task_id, run.fence, parts(run, data)))
-    assert answer.error
-    assert scratch.query("SELECT state FROM operation") == [("BEGUN",)]
+    answers = engine.tell(m.Together(req, run.task_id, run.fence, parts(run, data)))
+    assert [bool(each.error) for each in answers] == [True] * (req > 0)
+    assert scratch.query("SELECT state FROM operation") == [("DONE",)]
     assert scratch.row(run.task_id)["progress_done"] is None
-    assert scratch.events() == before
+    assert scratch.one("SELECT count(*) FROM checkpoint") == 0
+    assert [kind for kind, _ in scratch.events(run.task_id)].count("STEP_SUCCEEDED") == 1
+    assert scratch.events().count(("ALERT_RAISED", "report_refused")) == (req == 0)
 
 
 def test_a_stale_attempt_or_reports_of_another_one_write_nothing(scratch: Scratch) -> None:
