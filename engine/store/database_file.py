@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
+
+from .durable import published
 
 
 class Standing(StrEnum):
@@ -33,21 +36,21 @@ class DatabaseFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._own = _mark(path)
+        self._own = file_mark(path)
         self._wal_path = path.with_name(f"{path.name}-wal")
-        self._wal = _mark(self._wal_path)
+        self._wal = file_mark(self._wal_path)
         self.rescue: Path | None = None
         """The copy that was made of it when it was gone."""
         self._rescue: Mark | None = None
 
     def standing(self) -> Standing:
         """Where the name leads now. The log is known from its first look on, since it is made by the first write."""
-        found = _mark(self.path)
+        found = file_mark(self.path)
         if found != self._own:
             if found is None:
                 return Standing.GONE
             return Standing.RESCUED if found == self._rescue else Standing.REPLACED
-        wal = _mark(self._wal_path)
+        wal = file_mark(self._wal_path)
         if wal != self._wal and self._wal is not None:
             return Standing.NO_LOG
         self._wal = wal
@@ -65,29 +68,20 @@ class DatabaseFile:
 
         Raises `OSError` or `sqlite3.Error` where there is no room; then it may be called again.
         """
-        if self.rescue is not None and self._rescue == _mark(self.rescue):
+        if self.rescue is not None and self._rescue == file_mark(self.rescue):
             return self.rescue
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target = self.path.with_name(f"{self.path.name}.rescued")
-        number = 1
+        target, number = self.path.with_name(f"{self.path.name}.rescued"), 1
         while target.exists():
             number += 1
             target = self.path.with_name(f"{self.path.name}.rescued-{number}")
-        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        try:
-            copy = sqlite3.connect(target)
-            try:
-                connection.backup(copy)
-            finally:
-                copy.close()
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
-        self.rescue, self._rescue = target, _mark(target)
+        with published(target) as part, closing(sqlite3.connect(part)) as copy:
+            connection.backup(copy)
+        self.rescue, self._rescue = target, file_mark(target)
         return target
 
 
-def _mark(path: Path) -> Mark | None:
+def file_mark(path: Path) -> Mark | None:
+    """What names the file itself, whatever its name: device and inode; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:

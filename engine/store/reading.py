@@ -21,6 +21,7 @@ from . import events
 from . import tables as t
 from .backup import newer
 from .conditions import event_conditions, task_conditions
+from .database_file import file_mark
 from .diagnosis import diagnosis, is_passing, refusal
 from .tasks import FAMILY
 from .transaction import SCHEMA_VERSION
@@ -49,6 +50,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mark = file_mark(path)
         self._db, self._stamp = _connect(path)
         self._opened = 1
 
@@ -64,7 +66,7 @@ class Reader:
 
     def version(self) -> tuple[object, ...]:
         """A value that differs once anyone has changed the database (a few µs)."""
-        if self._stamp and self._stamp != _stamp(self.path):
+        if (self._stamp and self._stamp != _stamp(self.path)) or self._has_moved():
             self._reopen()
         return (self._opened, self._db.connection().execute("PRAGMA data_version").fetchone()[0])
 
@@ -234,8 +236,14 @@ class Reader:
         self._reopen()  # someone opened it for writing under our eyes: ask again, with locks this time
         return self._read(ask)
 
+    def _has_moved(self) -> bool:
+        """Does the name lead to another file by now? While it leads nowhere, what is open is read on."""
+        found = file_mark(self.path)
+        return found is not None and found != self._mark
+
     def _reopen(self) -> None:
         self._db.close()
+        self._mark = file_mark(self.path)
         self._db, self._stamp = _connect(self.path)
         self._opened += 1
 
@@ -275,9 +283,9 @@ def _connect(path: Path) -> tuple[SqliteDatabase, Stamp | None]:
 
 def _stamp(path: Path) -> Stamp | None:
     """What identifies the file's content while no write-ahead log lies beside it, or an empty one; None where one does."""
+    found = os.stat(path)
     if _holds_something(f"{path}-wal") or os.path.exists(f"{path}-journal"):
         return None
-    found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 

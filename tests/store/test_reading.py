@@ -238,3 +238,27 @@ def test_no_reader_holds_an_old_state_between_two_questions(scratch: Scratch) ->
         scratch.running()
         busy, frames, copied = scratch.query("PRAGMA wal_checkpoint(TRUNCATE)")[0]
         assert (busy, frames, copied) == (0, 0, 0)
+
+
+def test_a_reader_follows_the_name_to_the_file_that_has_it_now(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    writer, other = Scratch(here), Scratch(there)  # an open one, so that a log lies beside it
+    for made, count in ((writer, 2), (other, 3)):
+        for _ in range(count):
+            made.add()
+    other.close()
+    path = here / "taskdeck.db"
+    with Reader(path) as reader:
+        before = reader.version()
+        assert reader.counts() == {"PENDING": 2}
+        path.rename(tmp_path / "away.db")
+        assert reader.version() == before
+        assert reader.counts() == {"PENDING": 2}
+        writer.close()
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        (there / "taskdeck.db").rename(path)
+        assert reader.version() != before
+        assert reader.counts() == {"PENDING": 3}

@@ -93,3 +93,24 @@ async def test_the_write_ahead_log_is_gone_after_a_clean_end(writer: Writer, tmp
     await writer.close()
     wal = tmp_path / "taskdeck.db-wal"
     assert not wal.exists() or wal.stat().st_size == 0
+
+
+@fault("TF109")
+async def test_many_threads_write_over_the_one_connection_of_one_thread(
+    writer: Writer, tmp_path: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def write(message: str) -> str:
+        return await writer.write(note, message)
+
+    def go_on(name: str) -> None:
+        for number in range(200):
+            asyncio.run_coroutine_threadsafe(write(f"{name} {number}"), loop).result()
+
+    await asyncio.gather(*(asyncio.to_thread(go_on, name) for name in ("heartbeat", "task")))
+    written = messages(tmp_path / "taskdeck.db")
+    for name in ("heartbeat", "task"):
+        assert [each for each in written if each.startswith(name)] == [
+            f"{name} {number}" for number in range(200)
+        ]

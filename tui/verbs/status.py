@@ -76,7 +76,10 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             }
     except NotFound:
         nothing = {"counts": {}, "workers": [], "holds": [], "leftovers": [], "anchor": None}
-        running = {"engine": views.holder(line.config), "stopping": False, "config": None, "storage": None}
+        engine = views.holder(line.config)
+        told = description(line) if engine.running else {}  # its database may have been deleted under it
+        running = {"engine": engine, "stopping": bool(told.get("stopping"))}
+        running |= {key: told.get(key) for key in ("config", "storage")}
         return base | {"exists": False} | running | nothing
 
 
