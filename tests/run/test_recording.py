@@ -380,3 +380,71 @@ def test_a_result_with_a_secret_is_masked_and_an_event_says_so(scratch: Scratch,
     end(scratch, recorder, task, "succeeded", result='{"password": "hunter2pass"}')
     assert scratch.row(task["id"])["result"] == '{"password":"***"}'
     assert ("SECRET_MASKED", "secret") in scratch.events(task["id"])
+
+
+# ---- reports that come again --------------------------------------------------------------------------------------------
+
+
+def numbered(
+    scratch: Scratch, recorder: Recorder, task: Task, *reports: tuple[int, Any], lives: bool = True
+) -> Any:
+    return scratch.do(recorder.record_once, task["worker_id"], list(reports), worker_lives=lives)
+
+
+@fault("TF030")
+def test_a_report_whose_receipt_was_lost_is_applied_once_and_answered_again(
+    scratch: Scratch, recorder: Recorder
+) -> None:
+    task = scratch.running()
+    reports = [(1, save(task, '{"n":1}', req=4)), (2, save(task, '{"n":2}', req=5))]
+    first = numbered(scratch, recorder, task, *reports)
+    before = scratch.events()
+    again = numbered(scratch, recorder, task, *reports, (3, Outcome(task["id"], task["fence"], "succeeded")))
+    assert [(each.req, each.error) for each in first] == [(4, ""), (5, "")]
+    assert [(each.req, each.error) for each in again] == [(4, ""), (5, "")]
+    assert kept(scratch) == [{"n": 1}, {"n": 2}]
+    after = scratch.events()
+    assert after[: len(before)] == before
+    assert [kind for kind, _ in after[len(before) :]] == ["TASK_STATE", "TASK_FINISHED"]
+    numbered(scratch, recorder, task, (3, Outcome(task["id"], task["fence"], "failed")))
+    assert scratch.state(task["id"]) is TaskState.SUCCESS
+    assert scratch.events() == after
+
+
+def test_a_refusal_is_the_same_refusal_when_it_is_asked_for_again(
+    scratch: Scratch, recorder: Recorder
+) -> None:
+    task = scratch.running()
+    reports = [(1, save(task, "[1]", req=4)), (2, OperationEnd(5, task["id"], task["fence"], "k", "DONE"))]
+    first = numbered(scratch, recorder, task, *reports)
+    assert all(each.error for each in first)
+    assert numbered(scratch, recorder, task, *reports) == first
+
+
+def test_a_beginning_that_was_never_answered_is_still_a_new_one(scratch: Scratch, recorder: Recorder) -> None:
+    task = scratch.running()
+    begin = (1, OperationBegin(4, task["id"], task["fence"], "upload:1"))
+    for _ in range(2):
+        (answer,) = numbered(scratch, recorder, task, begin)
+        assert answer.value["state"] == "new"
+    (answer,) = numbered(scratch, recorder, task, (2, begin[1]))  # asked anew by whoever had been answered
+    assert answer.value["state"] == "in_doubt"
+
+
+def test_what_a_dead_worker_had_kept_is_written_but_for_what_it_was_never_answered(
+    scratch: Scratch, recorder: Recorder
+) -> None:
+    task = scratch.running()
+    begin = OperationBegin(4, task["id"], task["fence"], "upload:1")
+    numbered(scratch, recorder, task, (1, save(task, '{"n":1}', req=0)), (2, begin), lives=False)
+    assert kept(scratch) == [{"n": 1}]
+    assert scratch.query("SELECT * FROM operation") == []
+
+
+def test_reports_count_the_attempts_that_a_worker_has_begun(scratch: Scratch, recorder: Recorder) -> None:
+    task = scratch.running()
+    started = (1, Started(task["id"], task["fence"], 99, 1234))
+    for _ in range(2):
+        numbered(scratch, recorder, task, started)
+    assert scratch.query("SELECT tasks, recorded FROM worker") == [(1, 1)]
+    assert scratch.query("SELECT command_pid, command_start_time FROM attempt") == [(99, 1234)]

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from taskdeck.engine.run import messages
-from taskdeck.engine.run.messages import Note, OperationBegin, Outcome, Progress
+from taskdeck.engine.edge.link import LinkLost
+from taskdeck.engine.run import messages, spool
+from taskdeck.engine.run.messages import Note, Numbered, OperationBegin, Outcome, Progress, Save, Started
+from taskdeck.engine.run.spool import Spool
 from taskdeck.engine.run.uplink import Uplink
 from tests.faults import fault
 
@@ -46,3 +50,97 @@ async def test_a_number_past_64_bits_costs_only_itself() -> None:
     uplink.post(Progress(1, 7, 1, 1))
     uplink.close(5)
     assert [type(each) for each in engine.heard] == [Note, Progress]
+
+
+class Reports:
+    """An uplink with a spool, and whoever it talks to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.heard: list[Any] = []
+        self.fails = False
+        self.failed = 0
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self.uplink = Uplink(None, self._loop, Spool(folder / "w.spool"))
+
+    def send(self, body: bytes) -> None:
+        self._loop.call_soon_threadsafe(self._news.set)
+        if self.fails:
+            self.failed += 1
+            raise LinkLost("gone")
+        self.heard += messages.from_peer(body)
+
+    async def until(self, fits: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not fits():
+                await self._news.wait()
+                self._news.clear()
+
+    def of(self, kind: type) -> list[Any]:
+        return [each for each in self.heard if isinstance(each, kind)]
+
+
+async def test_without_an_engine_a_checkpoint_is_promised_by_the_file_and_an_operation_waits(
+    tmp_path: Path,
+) -> None:
+    reports = Reports(tmp_path)
+    uplink = reports.uplink
+    uplink.away()
+    begin = uplink.ask(lambda req: OperationBegin(req, 1, 7, "upload"))
+    answer = await asyncio.wait_for(uplink.ask(lambda req: Save(req, 1, 7, '{"n":1}')), 10)
+    assert answer.error == ""
+    assert [type(report) for _, report in spool.read(tmp_path / "w.spool")] == [OperationBegin, Save]
+    assert not begin.done()
+    uplink.back(reports.send, 0, [7])
+    await reports.until(lambda: reports.of(Save))
+    assert [type(each) for each in reports.heard] == [Numbered, OperationBegin, Save]
+    assert reports.of(OperationBegin)[0].req > 0  # its answer is still to come
+    uplink.close(5)
+
+
+async def test_only_what_is_not_recorded_is_said_again_and_progress_by_its_last_word(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    uplink = reports.uplink
+    uplink.back(reports.send, 0, [])
+    uplink.post(Started(1, 7))
+    uplink.post(Note(1, 7, "NOTE", "heard"))
+    await reports.until(lambda: reports.of(Note))
+    reports.fails = True
+    uplink.post(Note(1, 7, "NOTE", "lost on the way"))
+    await reports.until(lambda: reports.failed)
+    uplink.away()
+    for done in range(5):
+        uplink.post(Progress(1, 7, done, 5))
+        uplink.post(Progress(2, 8, done, 5))
+    uplink.post(Outcome(1, 7, "succeeded"))
+    reports.fails, reports.heard = False, []
+    uplink.back(reports.send, 2, [7])
+    await reports.until(lambda: reports.of(Outcome))
+    assert reports.of(Progress) == [Progress(1, 7, 4, 5)]  # 8 is not ours any more
+    assert reports.heard[1] == Numbered(3)
+    assert [type(each) for each in reports.heard[2:]] == [Note, Outcome]
+    uplink.close(5)
+
+
+async def test_an_attempt_is_known_until_its_end_is_recorded(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    uplink = reports.uplink
+    uplink.fences |= {7, 8}
+    uplink.back(reports.send, 0, [7, 8])
+    uplink.post(Outcome(1, 7, "stopped"))
+    uplink.post(Outcome(2, 8, "succeeded"))
+    await reports.until(lambda: len(reports.of(Outcome)) == 2)
+    assert uplink.fences == {7, 8}
+    uplink.heard(2)
+    uplink.close(5)
+    assert uplink.fences == {7}
+
+
+async def test_a_worker_that_ends_leaves_what_nobody_is_known_to_have_recorded_in_its_file(
+    tmp_path: Path,
+) -> None:
+    reports = Reports(tmp_path)
+    reports.uplink.back(reports.send, 0, [7])
+    reports.uplink.post(Outcome(1, 7, "succeeded"))
+    reports.uplink.close(5)
+    assert spool.read(tmp_path / "w.spool") == [(1, Outcome(1, 7, "succeeded"))]
