@@ -86,6 +86,20 @@ def take(lock: DatabaseLock) -> bool:
         raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
 
+def end_outlived(config: Config, *, now: bool = False, clock: Clock | None = None) -> list[int]:
+    """End the workers that outlived their engine, where none works now. Returns their pids."""
+    if not config.db.exists():
+        return []
+    from .run.outlived import end_outlived as end
+    from .store.reading import Reader
+
+    lock = DatabaseLock(config.db, role="cli")
+    if not take(lock):
+        return []  # an engine has come meanwhile: they are its own
+    with lock, Reader(config.db) as reader:
+        return end(config, reader, clock or system_clock(), now=now)
+
+
 def back_up(
     config: Config,
     actor: str,

@@ -334,8 +334,8 @@ class Reception:
         if handle.lasts:  # what other code says of the types is nothing for new attempts
             self._policies.publish(manifest.types)
             await self._until_written(handle, self._record_manifest, handle.id, manifest)
+            self._workforce.published.set()
         handle.ready = True
-        self._workforce.published.set()
         self._on_change()
 
     def _record_manifest(self, tx: Transaction, worker_id: int, manifest: Manifest) -> None:

@@ -115,7 +115,7 @@ async def _settle_dead(
     finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]
     held = await writer.write(_held, worker["id"])
     stories = [f"#{row['id']} ended while there was no engine" for row in finished]
-    started = _started(path, worker, held)
+    started = begun(path, worker["boot_id"], held)
     stories += await writer.write(
         _bury, worker, held, started, policies, config.engine.max_losses, said_bye and not held
     )
@@ -147,9 +147,9 @@ def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str
     return [f"#{row['id']} goes on with worker {worker['id']}" for row in held]
 
 
-def _started(path: Path, worker: dict[str, Any], held: list[dict[str, Any]]) -> set[int]:
-    """The fences that were begun. The journal survives a process, not the power: after a reboot all count as begun."""
-    if path.exists() and worker["boot_id"] == identity.boot_id():
+def begun(path: Path, boot_id: str, held: list[dict[str, Any]]) -> set[int]:
+    """The fences that were begun. The journal survives a process, not the power: without one all count as begun."""
+    if path.exists() and boot_id == identity.boot_id():
         return journal.read(path)
     return {row["fence"] for row in held}
 

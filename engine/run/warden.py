@@ -42,7 +42,7 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal, recovery, withstanding
+from . import recovery, withstanding
 from .attempts import OUTCOMES
 from .crash import crash_at, suppressed
 from .fingerprints import fingerprint
@@ -357,7 +357,21 @@ class Warden:
         elif verdict is Verdict.ALIVE and cpu > handle.cpu_at_beat and silent >= engine.suspect_after:
             handle.cpu_at_beat, handle.last_beat = cpu, now
             handle.lease_until = self._clock.boot() + engine.lease
-            await self._writer.write(tasks.renew, handle.id, engine.lease)
+            await self._writer.write(self._record_busy, handle)
+            handle.suspect = False
+
+    def _record_busy(self, tx: Transaction, handle: WorkerHandle) -> None:
+        tasks.renew(tx, handle.id, self.config.engine.lease)
+        if not handle.suspect:
+            return
+        state = "AWAY" if handle.away else "DRAINING" if handle.retiring else "READY"
+        if processes.set_worker(
+            tx, handle.id, state, only_from="SUSPECT", evidence="busy: its CPU time grows"
+        ):
+            tx.event(
+                "WORKER_READY", actor=ENGINE, worker_id=handle.id, reason="busy",
+                message=f"pid {handle.identity.pid} says nothing, but its CPU time grows", ours=True,
+            )  # fmt: skip
 
     def _record_suspect(self, tx: Transaction, handle: WorkerHandle, signs: Signs) -> None:
         state = identity.state(handle.identity.pid)
@@ -412,7 +426,7 @@ class Warden:
             self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")
         )
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
-        started = journal.read(handle.journal)
+        started = recovery.begun(handle.journal, handle.identity.boot_id, held)
         handle.buried = True
         await self._write(self._bury, handle, self._exit_code(handle), held, started)
         crash_at("after_takeover")
@@ -541,7 +555,7 @@ class Warden:
 
 def _how_it_ended(handle: WorkerHandle, code: int | None) -> str:
     if code is None:
-        return "its end was suppressed" if identity.alive(handle.identity) else "it ended"
+        return "its end was suppressed" if identity.alive(handle.identity) else "its process is gone"
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 

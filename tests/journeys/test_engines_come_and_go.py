@@ -7,8 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.faults import fault
-from tests.journeys.decks import Deck, examples, kill
+from tests.journeys.decks import Deck, examples, kill, process_state
 
 
 def kill_engine_and_supervisor(deck: Deck) -> None:
@@ -138,3 +140,109 @@ def test_without_any_engine_workers_stop_at_the_next_checkpoint_and_end(deck: De
     assert [row["losses_total"] for row in deck.rows("SELECT losses_total FROM task")] == [0, 0]
     assert [each["reason"] for each in deck.events(None, "WORKER_ENDED")] == ["ended"]
     assert not list(Path(deck.db.parent / "logs" / "workers").glob("*.spool"))
+
+
+def test_a_stop_without_an_engine_ends_what_outlived_it_and_loses_nothing(deck: Deck) -> None:
+    out = deck.home / "out"
+    walk = deck.add("walk", json.dumps({"file": str(out), "to": 200, "pause": 0.02}))
+    command = deck.add("--", "sleep", "600")
+    deck.start()
+    deck.until(out.exists, "it walks")
+    deck.until_command(command)
+    kill_engine_and_supervisor(deck)
+    told = json.loads(deck.ok("worker", "list", "--json"))
+    assert (told["alive"], sorted(told["attempts"])) == (True, [f"#{walk}.1", f"#{command}.1"])
+    assert "stands still" not in deck.ok("status")
+    assert str(told["pid"]) in deck.ok("stop")
+    assert not deck.processes()
+    assert "was not running" in deck.ok("stop")
+    deck.start()
+    deck.until_state(walk, "SUCCESS")
+    assert [int(line.split()[0]) for line in out.read_text().splitlines()] == list(range(1, 201))
+    assert [each["outcome"] for each in deck.attempts(walk)] == ["drained", "succeeded"]
+
+
+def test_new_code_gets_new_work_and_old_workers_finish_what_they_run(deck: Deck) -> None:
+    out, gate = deck.home / "out", deck.home / "gate"
+    handlers = deck.home / "own.py"
+    handlers.write_text(OWN.format(says="old"))
+    deck.configure(
+        deck.config.read_text().replace("handlers = [", f"handlers = [{json.dumps(str(handlers))}, ")
+    )
+    running = deck.add("--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    deck.start()
+    deck.until_command(running)
+    (old,) = deck.ready_workers()
+    kill_engine_and_supervisor(deck)
+    handlers.write_text(OWN.format(says="new"))
+    deck.start()
+    task_id = deck.add("says", json.dumps({"file": str(out)}))
+    deck.until_state(task_id, "SUCCESS")
+    assert out.read_text() == "new\n"
+    assert [each["reason"] for each in deck.events(None, "WORKER_RETIRED")] == ["outdated"]
+    assert deck.rows("SELECT state FROM worker WHERE id = ?", old["id"]) == [{"state": "DRAINING"}]
+    gate.touch()
+    deck.until_state(running, "SUCCESS")
+    assert len(deck.attempts(running)) == 1
+    deck.until(lambda: deck.events(None, "WORKER_ENDED"), "it goes when it runs nothing more")
+    assert old["pid"] not in deck.processes()
+
+
+OWN = """
+from pathlib import Path
+from taskdeck.engine import task
+
+@task("says")
+async def says(ctx, wish: dict):
+    with Path(wish["file"]).open("a") as out:
+        out.write("{says}\\n")
+"""
+
+
+def test_a_worker_is_replaced_after_so_many_attempts_once_it_runs_nothing(deck: Deck) -> None:
+    out = deck.home / "out"
+    tasks = [deck.add("note", json.dumps({"file": str(out)})) for _ in range(3)]
+    deck.start(TASKDECK_ENGINE__RECYCLE_TASKS="1", TASKDECK_ENGINE__SLOTS="1")
+    for each in tasks:
+        deck.until_state(each, "SUCCESS")
+    deck.until(lambda: len(deck.events(None, "WORKER_ENDED")) >= 2, "two were replaced")
+    assert {each["reason"] for each in deck.events(None, "WORKER_RETIRED")} == {"recycled"}
+    assert not deck.events(None, "WORKER_LOST")
+    assert len({line.split()[1] for line in out.read_text().splitlines()}) >= 2
+
+
+@pytest.mark.parametrize("engine_dies", [False, True])
+@fault("TF030")
+def test_a_worker_that_counts_as_lost_and_wakes_up_changes_nothing_and_is_ended(
+    deck: Deck, engine_dies: bool
+) -> None:
+    out = deck.home / "out"
+    task_id = deck.add("walk", json.dumps({"file": str(out), "to": 60}))
+    deck.start(
+        TASKDECK_SUPPRESS="end_worker",
+        TASKDECK_ENGINE__SUSPECT_AFTER="500ms",
+        TASKDECK_ENGINE__LEASE="1500ms",
+    )
+    deck.until(out.exists, "it walks")
+    stale = deck.worker_of(task_id)
+    kill(stale, signal.SIGSTOP)
+    deck.until(lambda: deck.events(None, "WORKER_LOST"), "it counts as lost")
+    deck.until(lambda: deck.show(task_id)["attempt"] == 2, "another one goes on")
+    assert process_state(stale) == "T"  # its end was suppressed
+    if engine_dies:
+        kill(deck.engine_pid)
+        deck.until(lambda: len(deck.events(None, "ENGINE_STARTED")) == 2, "another engine")
+    kill(stale, signal.SIGCONT)
+    deck.until(lambda: deck.events(None, "WORKER_STALE"), "it is turned away")
+    deck.until(lambda: stale not in deck.processes(), "it is ended")
+    deck.until_state(task_id, "SUCCESS")
+    assert [each["outcome"] for each in deck.attempts(task_id)] == ["lost", "succeeded"]
+    assert [each["payload"]["pid"] for each in deck.events(None, "WORKER_STALE")] == [stale]
+    later = [
+        each
+        for each in deck.events(task_id)
+        if each["event_id"] > deck.events(None, "WORKER_LOST")[0]["event_id"]
+    ]
+    assert {each["payload"]["fence"] for each in later if each["event_type"] == "CHECKPOINT_SAVED"} == {
+        deck.attempts(task_id)[1]["fence"]
+    }

@@ -87,7 +87,7 @@ def stop(
             )
         return act.stop(ctx, words or (), everything, yes)
     if not views.holder(line.config).running or not _asked(line, now):
-        _say(line, "was not running", stopped=False)
+        _end_outlived(line, now)
         return 0
     seconds = line.config.engine.stop_grace + SLACK
     if not views.wait_until_gone(line.config, seconds):
@@ -108,6 +108,23 @@ def _asked(line: CommandLine, now: bool) -> bool:
     except NoEngine:  # it ended between the look and the call
         return False
     return True
+
+
+def _end_outlived(line: CommandLine, now: bool) -> None:
+    """Without an engine there may still be workers that outlived one."""
+    from taskdeck.engine import commands
+
+    pids = commands.end_outlived(line.config, now=now)
+    if not pids:
+        _say(line, "was not running", stopped=False)
+    elif line.json:
+        told = "the engine was not running; workers that outlived it were ended"
+        output.json_line({"stopped": False, "message": told, "workers": pids})
+    else:
+        output.line(
+            f"the engine was not running; what outlived it was ended: pid {', '.join(map(str, pids))}"
+        )
+        output.note("what they did is kept, and written by the next engine (taskdeck run)")
 
 
 def _say(line: CommandLine, what: str, *, stopped: bool) -> None:
