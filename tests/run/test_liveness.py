@@ -163,6 +163,8 @@ async def test_a_worker_that_is_busy_for_ten_leases_without_a_word_loses_nothing
     for _ in range(spans):
         engine.spend()
         await engine.ticks(engine.config.engine.suspect_after + 5)
+    engine.spend()
+    await engine.ticks(5)
     assert engine.process.poll() is None
     row = engine.scratch.row(engine.task["id"])
     assert (row["state"], row["fence"]) == (tasks.RUNNING, engine.task["fence"])
