@@ -88,6 +88,8 @@ class Reception:
         self._expected: dict[str, asyncio.Future[WorkerHandle]] = {}
         self._validations: dict[int, asyncio.Future[str]] = {}
         self._requests = 0
+        self._stale: set[int] = set()
+        """Workers that were lost and spoke again: told of once."""
 
     def expect(self, incarnation: str) -> asyncio.Future[WorkerHandle]:
         """A worker with this incarnation will say hello. Set the future once its row is committed, and not before."""
@@ -220,7 +222,9 @@ class Reception:
 
     async def _end_stale(self, worker_id: int, who: Identity) -> None:
         """A worker that counts as lost spoke again: nothing of it is written, and it is ended for good."""
-        await self._writer.write(self._record_stale, worker_id, who.pid)
+        if worker_id not in self._stale:
+            self._stale.add(worker_id)
+            await self._writer.write(self._record_stale, worker_id, who.pid)
         identity.kill(who, signal.SIGKILL)
 
     def _record_stale(self, tx: Transaction, worker_id: int, pid: int) -> None:

@@ -64,11 +64,13 @@ class Reports:
         self.uplink = Uplink(None, self._loop, Spool(folder / "w.spool"))
 
     def send(self, body: bytes) -> None:
-        self._loop.call_soon_threadsafe(self._news.set)
-        if self.fails:
-            self.failed += 1
-            raise LinkLost("gone")
-        self.heard += messages.from_peer(body)
+        try:
+            if self.fails:
+                self.failed += 1
+                raise LinkLost("gone")
+            self.heard += messages.from_peer(body)
+        finally:
+            self._loop.call_soon_threadsafe(self._news.set)
 
     async def until(self, fits: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
