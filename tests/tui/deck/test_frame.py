@@ -77,6 +77,18 @@ async def test_a_start_that_recovered_nothing_or_long_ago_is_no_news(seed: Seed)
         assert "of an earlier engine" not in opened.text
 
 
+async def test_a_row_that_goes_right_after_a_key_stands_there_until_rows_may_move(seed: Seed) -> None:
+    first, second = seed.task("first"), seed.task("second")
+    async with deck(seed.path) as opened:
+        await opened.reads("WAIT  second")
+        await opened.press("j")
+        seed.sql("UPDATE task SET state = 'SUCCESS', reason = 'done' WHERE id = ?", first)
+        await opened.reads("OK 1")
+        assert not any(line.strip() == "»" for line in opened.lines)
+        await opened.becomes(lambda: "WAIT  first" not in opened.text)
+        assert f">◦ {second} " in opened.text
+
+
 async def test_a_pane_alone_and_all_of_them_again(seed: Seed) -> None:
     inventory = Inventory(seed)
     inventory.resources(*({"id": f"gpu-{n:02}", "pool": "gpu"} for n in range(15)))

@@ -83,8 +83,10 @@ class Table(VirtualList):
 
     def fill(self, items: Sequence[Any]) -> None:
         """These are all, in this order."""
-        self.items = {self.plan.name(item): item for item in items}
+        before, self.items = self.items, {self.plan.name(item): item for item in items}
         self.place(list(self.items))
+        if self._held_back is not None:  # what has gone still stands there, as it was
+            self.items = {each: before[each] for each in self._ids if each in before} | self.items
         self.redraw()
 
     def put(self, items: dict[Any, Any], *, asked: Sequence[Id] = ()) -> None:
