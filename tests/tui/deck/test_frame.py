@@ -107,6 +107,15 @@ async def test_a_pane_alone_and_all_of_them_again(seed: Seed) -> None:
         await opened.reads("1 of 1")
         await opened.press("z", "1")
         await opened.reads("Events")
+    async with deck(seed.path, (160, 48)) as opened:
+        await opened.press("2")
+        await opened.reads("[Summary]")
+        await opened.press("tab", "z")
+        await opened.becomes(lambda: "Tasks  1 of" not in opened.text)
+        assert " Log " not in opened.text
+        await opened.press("z", "tab", "z")
+        await opened.reads("[Log]")
+        assert "Summary" not in opened.text
 
 
 async def test_what_is_under_the_cursor_is_copied(
