@@ -15,7 +15,7 @@ from typing import Any
 from ..clock import Clock
 from ..commands import call
 from ..config import Config
-from ..errors import TaskdeckError
+from ..errors import TaskdeckError, UsageError
 
 ACTOR = "cli:chaos"
 BATCH = (1, 6)
@@ -37,7 +37,7 @@ ACTS = (
     "hold",
     "reset",
 )
-SCOPES = ("queue", "type:chaos_walk", "type:shell")
+SCOPES = ("all", "type:chaos_walk", "type:shell", "pool:browser")
 
 
 class People:
@@ -50,6 +50,7 @@ class People:
         self._tasks = tasks
         self._waiting: list[dict[str, Any]] = []
         self._home = Event()
+        self._mistake: UsageError | None = None
         self._thread = Thread(target=self._work, name="people", daemon=True)
         self.acknowledged: dict[str, int] = {}
         """Key → task, of every task that somebody was told of."""
@@ -67,9 +68,12 @@ class People:
         self._thread.start()
 
     def go_home(self, patience: float) -> bool:
-        """Finish what is begun; False = somebody still waits for an answer."""
+        """Finish what is begun; False = somebody still waits for an answer. Raises what was asked wrongly."""
         self._home.set()
-        self._thread.join(patience)
+        if self._thread.ident is not None:
+            self._thread.join(patience)
+        if self._mistake is not None:
+            raise self._mistake
         return not self._thread.is_alive()
 
     def last_orders(self) -> None:
@@ -88,6 +92,9 @@ class People:
                     self._submit()
                 elif self.acknowledged:
                     self._act(self._rng.choice(ACTS))
+            except UsageError as mistake:
+                self._mistake = mistake
+                return
             except TaskdeckError:
                 self.unanswered += 1
             self._home.wait(self._rng.uniform(*REST))

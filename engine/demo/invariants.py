@@ -212,15 +212,13 @@ class _Judgement:
         self._lives()
 
     def _lives(self) -> None:
-        """The next engine may begin before the end of the one before is told (it tells that itself), but no third one."""
+        """Once another engine has begun, the one before does nothing more: its end is told by others, and once."""
         told = Counter[str]()
         alive: list[str] = []
         for event in self._rows("SELECT * FROM event_log WHERE event_type LIKE 'ENGINE%' ORDER BY event_id"):
             name, where = _engine_of(event), f"event {event['event_id']}"
             if event["event_type"] == "ENGINE_STARTED":
                 alive.append(name)
-                if len(alive) > 2:
-                    self._say(f"{where}: {name} begins, and the end of {alive[0]} was never told", 9)
             elif event["event_type"] in ("ENGINE_LOST", "ENGINE_STOPPED"):
                 told[name] += 1
                 if name in alive[:-1] and event["event_type"] == "ENGINE_STOPPED":

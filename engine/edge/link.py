@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
+from ..crash import crash_at
 from ..errors import NoEngine, NotPermitted, TaskdeckError, Unavailable
 from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
 from .sockets import Peer, address, check_user, peer_of, socket_path
@@ -60,9 +61,11 @@ class Link:
     def send(self, body: bytes, timeout: float | None = None) -> None:
         """Send one message whole; `LinkLost` when the peer is gone or takes nothing for `timeout` seconds."""
         rest = memoryview(frame(body))
+        crash_at("link_before_send")
         with self._sending:
             while rest:
                 rest = rest[self._send_some(rest, timeout) :]
+        crash_at("link_after_send")
 
     def receive(self, timeout: float | None = None) -> bytes | None:
         """The next message; None = the peer ended (a half-sent message is dropped).
@@ -78,6 +81,7 @@ class Link:
             except BadFrame:
                 self.close()
                 raise
+        crash_at("link_after_receive")
         return self._inbox.popleft()
 
     def peer(self) -> Peer:

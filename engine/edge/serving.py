@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
+from ..crash import crash_at
 from ..errors import NotPermitted
 from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
 from .paths import check_private_directory, make_private_directory
@@ -92,6 +93,7 @@ class AsyncLink(asyncio.Protocol):
 
     def _taken(self) -> bytes:
         body = self._inbox.popleft()
+        crash_at("engine_after_receive")
         self._unread -= len(body) + OVERHEAD
         if self._unread <= MAX_UNREAD // 2 and not self.closed:
             self._transport.resume_reading()
@@ -146,7 +148,9 @@ class AsyncLink(asyncio.Protocol):
     def _flush(self) -> None:
         data, self._outbox, self._unsent = self._outbox, [], 0
         if data and not self.closed:
+            crash_at("engine_before_send")
             self._transport.write(b"".join(data))
+            crash_at("engine_after_send")
 
 
 Handler = Callable[[AsyncLink], Awaitable[None] | None]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..clock import Clock
+from ..crash import crash_at
 from ..errors import StoreError, Unavailable
 from ..rules.timing import utc_text
 from .events import PendingEvent, append, payload_text
@@ -153,7 +154,9 @@ class Transaction:
         try:
             if self._events:
                 append(self.connection, self._events)
+            crash_at("before_commit")
             self.connection.execute("COMMIT")
+            crash_at("after_commit")
         except BaseException:
             self.roll_back()
             raise

@@ -69,10 +69,9 @@ def an_engine_without_end(db: sqlite3.Connection) -> None:
     db.execute("UPDATE engine SET ended_at = NULL")
 
 
-def a_third_engine(db: sqlite3.Connection) -> None:
-    for number in (7, 8):
-        found = event(db, "event_type = 'RETRY_SCHEDULED'")
-        change(db, found["event_id"], event_type="ENGINE_STARTED", message=f"engine {number}, pid 1")
+def an_engine_beside_another(db: sqlite3.Connection) -> None:
+    found = event(db, "event_type = 'RETRY_SCHEDULED'")
+    change(db, found["event_id"], event_type="ENGINE_STARTED", message="engine 7, pid 1")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def a_third_engine(db: sqlite3.Connection) -> None:
         (5, a_doubt_that_is_not_shown),
         (8, an_end_that_the_engine_left),
         (9, an_engine_without_end),
-        (9, a_third_engine),
+        (9, an_engine_beside_another),
     ],
 )
 def test_a_damaged_copy_breaks_the_invariant(

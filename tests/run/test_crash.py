@@ -11,7 +11,7 @@ from taskdeck.engine.run import journal
 from taskdeck.engine.run.journal import StartJournal
 
 SCRIPT = """
-from taskdeck.engine.run.crash import crash_at
+from taskdeck.engine.crash import crash_at
 for n in range(1, 4):
     crash_at("other")
     print(n, flush=True)
