@@ -80,9 +80,9 @@ class Holdings:
 
     def _move(self, where: str, event_type: str, payload: Mapping[str, Any]) -> None:
         came, to = str(payload.get("from")), str(payload["to"])
+        if payload.get("event") == "user_disable" and to == came and came in BUSY:
+            return  # it is drained: disabled when its attempt ends
         legal = to in SLOT_MOVES.get(came, "").split()
-        if payload.get("event") == "user_disable" and came in BUSY:
-            legal = to == came  # it is drained: disabled when its attempt ends
         if event_type == "RESOURCE_RELEASED":
             legal = legal and came in BUSY and to not in BUSY
         if not legal or (to == "LEASED") != (event_type == "RESOURCE_LEASED"):
