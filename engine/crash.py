@@ -3,7 +3,7 @@ the environment names one.
 
 `TASKDECK_CRASH_AT=name` or `name:N` (the Nth time; several with commas) kills this process with SIGKILL there. With
 `TASKDECK_CRASH_ONCE=FILE` only the process that creates FILE dies, so that it happens once over all restarts; its pid is
-in FILE. `TASKDECK_CRASH_LOG=FILE` notes each point that is passed, a line each, so that a run lists those there are.
+in FILE. `TASKDECK_CRASH_LOG=FILE` notes who passes each point, a line each, so that a run lists those there are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def arm(environ: Mapping[str, str]) -> None:
 
 
 def _note(file: int, name: str) -> None:
-    os.write(file, f"{name}\n".encode())
+    os.write(file, f"{os.getpid()} {name}\n".encode())
 
 
 def watch(passed: Callable[[str], None]) -> None:

@@ -41,6 +41,13 @@ def test_with_a_file_it_happens_once_over_restarts(tmp_path: Path) -> None:
     assert run(TASKDECK_CRASH_AT="here", TASKDECK_CRASH_ONCE=once) == (0, ["1", "2", "3"])
 
 
+def test_a_run_lists_the_points_that_it_passes_and_who_passed_them(tmp_path: Path) -> None:
+    log = tmp_path / "points"
+    assert run(TASKDECK_CRASH_LOG=str(log), TASKDECK_CRASH_AT="here:2")[0] == -signal.SIGKILL
+    pids, names = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
+    assert (len(set(pids)), names) == (1, ("other", "here", "other", "here"))
+
+
 def test_the_start_journal_returns_the_fences_and_no_torn_one(tmp_path: Path) -> None:
     path = tmp_path / "starts"
     assert journal.read(path) == set()
