@@ -99,14 +99,9 @@ def lose(
         return _take_over(tx, task, policies)
     if not started and task["state"] is RUNNING:
         return _never_started(tx, task, cause)
-    doubts = operations.doubt_open_ones(tx, task["fence"])
+    operations.doubt_open_ones(tx, task["fence"], "worker_lost")
     stuck = withstanding.of_task(tx, task["id"])
     attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None, stuck=stuck)
-    for key in doubts:
-        tx.event(
-            "OPERATION_IN_DOUBT", actor=ENGINE, task_id=task["id"], level="warning", reason="worker_lost",
-            message=f"begun, not recorded: {key}", payload={"key": key},
-        )  # fmt: skip
     if task["state"] is PAUSED:
         return _lost_while_suspended(tx, task, cause)
     fence = tx.next_fences(1)[0]

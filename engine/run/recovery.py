@@ -207,14 +207,7 @@ def _orphans(tx: Transaction, alive: set[int], policies: Policies, max_losses: i
     held = [row for row in tasks.all_held(tx) if row["worker_id"] not in alive]
     stories = take_all(tx, held, "its worker is gone", {row["fence"] for row in held}, policies, max_losses)
     slots.sweep(tx)
-    for key in operations.doubt_without_attempt(tx):
-        tx.event(
-            "OPERATION_IN_DOUBT",
-            actor=ENGINE,
-            level="warning",
-            reason="recovery",
-            message=f"begun, not recorded: {key}",
-        )
+    operations.doubt_without_attempt(tx, "recovery")
     return stories
 
 

@@ -308,7 +308,7 @@ class Warden:
             )
             if what != "timeout":
                 outcome = Outcome(task["id"], task["fence"], OUTCOMES[what])
-            operations.doubt_open_ones(tx, task["fence"])
+            operations.doubt_open_ones(tx, task["fence"], "would_not_end")
             self._outcomes.apply(tx, task, outcome)
             forced.append(task["id"])
         if forced:

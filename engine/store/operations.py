@@ -45,9 +45,9 @@ def settle(tx: Transaction, operation_id: int, state: str, result: str | None) -
     )
 
 
-def doubt_open_ones(tx: Transaction, fence: int) -> list[str]:
-    """What an attempt that is gone had begun and not recorded is in doubt from now on. Returns the keys."""
-    return _doubt(tx, "fence = ? AND state = 'BEGUN'", fence)
+def doubt_open_ones(tx: Transaction, fence: int, reason: str) -> None:
+    """What an attempt that is gone had begun and not recorded is in doubt from now on, and an event says so."""
+    _tell(tx, _doubt(tx, "fence = ? AND state = 'BEGUN'", fence), reason)
 
 
 def forget_open_ones(tx: Transaction, fence: int) -> None:
@@ -58,19 +58,33 @@ def forget_open_ones(tx: Transaction, fence: int) -> None:
     )
 
 
-def doubt_without_attempt(tx: Transaction) -> list[str]:
-    """Operations that were begun by attempts which have ended since: in doubt as well. Returns the keys."""
-    return _doubt(tx, "state = 'BEGUN' AND attempt_id IN (SELECT id FROM attempt WHERE ended_at IS NOT NULL)")
+def doubt_without_attempt(tx: Transaction, reason: str) -> None:
+    """Operations that were begun by attempts which have ended since: in doubt as well, and an event says so of each."""
+    ended = "state = 'BEGUN' AND attempt_id IN (SELECT id FROM attempt WHERE ended_at IS NOT NULL)"
+    _tell(tx, _doubt(tx, ended), reason)
 
 
-def _doubt(tx: Transaction, condition: str, *args: Any) -> list[str]:
+def _tell(tx: Transaction, doubted: list[tuple[int, str]], reason: str) -> None:
+    for task_id, key in doubted:
+        tx.event(
+            "OPERATION_IN_DOUBT",
+            actor="engine",
+            task_id=task_id,
+            level="warning",
+            reason=reason,
+            message=f"begun, not recorded: {key}",
+            payload={"key": key},
+        )
+
+
+def _doubt(tx: Transaction, condition: str, *args: Any) -> list[tuple[int, str]]:
     """From now on it is not known whether these happened: nobody who began them can send anything any more."""
     rows = tx.connection.execute(
         "UPDATE operation SET state = 'IN_DOUBT', result = NULL, ended_at = NULL, doubt_at = ?, doubt_boot = ?,"
-        f" doubt_boot_id = ? WHERE {condition} RETURNING operation_key",
+        f" doubt_boot_id = ? WHERE {condition} RETURNING task_id, operation_key",
         (tx.now, tx.boot, tx.boot_id, *args),
     ).fetchall()
-    return sorted(row[0] for row in rows)
+    return sorted(rows)
 
 
 def doubted_for(tx: Transaction, operation: Mapping[str, Any]) -> float:

@@ -246,7 +246,9 @@ class Life:
     def tick(self) -> list[m.Run]:
         """One pass of the scheduler: what the worker is sent, as it arrives there."""
         room = WorkerRoom(self.worker.id, 100)
-        limits = Limits((room,), 100, 300.0, "logs", self.leasing, self.config.routing)
+        limits = Limits(
+            (room,), 100, 300.0, "logs", self.leasing, self.config.routing, self.outcomes.rollbacks
+        )
         done = self.do(dispatch, limits, self.policies)
         crash_at("after_claim_commit")
         runs: list[Any] = []

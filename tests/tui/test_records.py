@@ -74,7 +74,7 @@ def in_doubt(seed: Seed, *keys: str) -> int:
         assert attempt
         for key in keys:
             operations.begin(tx, f"task:{task_id}", key, task_id, attempt["id"], fence)
-        operations.doubt_open_ones(tx, fence)
+        operations.doubt_open_ones(tx, fence, "worker_lost")
         attempts.close_attempt(tx, fence, "lost", "worker_lost")
         tasks.transition(
             tx, task, TaskState.NEEDS_REVIEW, "in_doubt", actor="engine", columns={**tasks.NO_LEASE}
