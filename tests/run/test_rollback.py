@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, deque
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taskdeck.engine.errors import Refused
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.rollback import MOST_STEPS
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control, doubt
-from taskdeck.engine.run.messages import OnRollback, OperationBegin, OperationEnd, Run, TypeInfo
+from taskdeck.engine.run.messages import OnRollback, OperationBegin, OperationEnd, Outcome, Run, TypeInfo
 from tests import replay
 from tests.faults import fault
 from tests.run.ticking import Engine
@@ -71,12 +77,10 @@ def roll_back(engine: Engine) -> list[str]:
 
 def cut_off(engine: Engine, run: Run) -> None:
     failure = Failure(FailureClass.RETRYABLE, "timeout", "not done within 10 s", "timeout")
-    engine.end(run, "failed", failure=json.dumps({**json.loads(_encoded(failure))}))
+    engine.end(run, "failed", failure=_encoded(failure))
 
 
 def _encoded(failure: Failure) -> str:
-    import msgspec
-
     return msgspec.json.encode(failure).decode()
 
 
@@ -408,3 +412,70 @@ def test_a_stale_attempt_registers_nothing(scratch: Scratch, engine: Engine) -> 
     engine.lose(run)
     assert register(engine, run, "b").error == "stale"
     assert scratch.one("SELECT count(*) FROM rollback_step") == 1
+
+
+ENDS = ("done", "fail", "lose", "unstarted", "timeout", "drain", "kill")
+"""How the attempt of a step can end."""
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(ENDS), max_size=12), st.booleans())
+def test_whatever_dies_each_step_is_done_once_and_the_end_comes(ends: list[str], repeatable: bool) -> None:
+    with TemporaryDirectory() as folder:
+        scratch = Scratch(Path(folder))
+        engine = Engine(scratch)
+        engine.publish(TypeInfo("fetch", "tasks.py:1", max_retry=3, base=0.0))
+        task_id = with_steps(engine, repeatable=repeatable).task_id
+        (run,) = scratch.query("SELECT fence FROM attempt")
+        act(scratch, "cancel", task_id)
+        engine.tell(Outcome(task_id, run[0], "cancelled"))
+        begun, failed = Counter[str](), Counter[str]()
+        waiting = deque(ends)
+        for _ in range(200):
+            if scratch.state(task_id) is TaskState.CANCELLED:
+                break
+            for step in engine.tick():
+                end = waiting.popleft() if waiting else "done"
+                begun[step.step] += end != "unstarted"
+                failed[step.step] += end == "fail"
+                end_as(engine, step, end)
+            help_on(scratch, task_id)
+        assert scratch.state(task_id) is TaskState.CANCELLED
+        assert set(scratch.query("SELECT state FROM rollback_step")) == {("DONE",)}
+        if (
+            not repeatable
+        ):  # what failed said so itself; of all else nobody knows, so that it is never begun twice
+            assert all(begun[name] - failed[name] <= 1 for name in "abc"), (begun, failed)
+        assert replay.check(scratch.path) == []
+        scratch.close()
+
+
+def end_as(engine: Engine, step: Run, end: str) -> None:
+    if end == "unstarted":
+        engine.lose(step, started=False)
+        return
+    engine.begin(step)
+    if end == "kill":
+        act(engine.scratch, "kill", step.task_id)
+    match end:
+        case "done":
+            engine.end(step)
+        case "fail":
+            engine.fail(step)
+        case "lose":
+            engine.lose(step)
+        case "timeout":
+            cut_off(engine, step)
+        case "drain":
+            engine.end(step, "drained")
+        case "kill":
+            engine.end(step, "cancelled")
+
+
+def help_on(scratch: Scratch, task_id: int) -> None:
+    """Time passes, and a person says of each step in doubt that it has happened."""
+    scratch.clock.advance(100)
+    if scratch.state(task_id) is TaskState.NEEDS_REVIEW:
+        for (key,) in scratch.query("SELECT operation_key FROM operation WHERE state = 'IN_DOUBT'"):
+            scratch.do(doubt.settle, {"task": task_id, "key": key}, "DONE", ANN)
+        act(scratch, "retry", task_id)
