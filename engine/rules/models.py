@@ -259,8 +259,8 @@ STANDING = {
 
 ROLLED_BACK = "it is being rolled back, then it is {state}"
 NOT_ROLLED_BACK = (
-    "it could not be rolled back ({reason}); try on: taskdeck retry {id}; give the rest up:"
-    " taskdeck cancel --no-rollback {id}"
+    "it could not be rolled back ({reason}); try on: taskdeck retry {id}; done by hand: taskdeck operation done {id} STEP"
+    " --retry; give the rest up: taskdeck cancel --no-rollback {id}"
 )
 """Of a task whose end waits for its undo steps."""
 

@@ -162,3 +162,14 @@ def test_undo_steps_can_be_given_up(taskdeck: Calls, seed: Seed) -> None:
     taskdeck("cancel", task_id, "--no-rollback")
     found = taskdeck("show", task_id, "--json").lines[0]
     assert (found["state"], found["ending"], found["rollback"][0]["state"]) == ("CANCELLED", None, "DROPPED")
+
+
+def test_what_could_not_be_rolled_back_says_what_to_do(taskdeck: Calls, seed: Seed) -> None:
+    task_id = str(with_steps(seed, "release"))
+    taskdeck("cancel", task_id)
+    seed.sql("UPDATE task SET state = 'NEEDS_REVIEW', reason = 'retries_exhausted' WHERE id = ?", task_id)
+    told = " ".join(taskdeck("why", task_id).out.split())
+    for remedy in ("retry", "operation done", "cancel --no-rollback"):
+        assert f"taskdeck {remedy} {task_id}" in told
+    assert "goes on from nowhere" in taskdeck("retry", task_id, "--from", "start", code=4).err
+    assert "is not rolled back" in taskdeck("discard", task_id, code=4).err
