@@ -235,7 +235,7 @@ def _in_engine(verb: str) -> Any:
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
     if verb in ("stop", "ping", "route_check"):
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
-    if verb not in _UNITS and verb != "submit":
+    if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")
     if verb != "submit" and not config.db.exists():
         raise _no_database(config.db)
@@ -246,7 +246,10 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
         prepared = submission.prepare(args.get("specs"), redactor)
         _validate_alone(config, prepared)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
-    result = write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
+    if verb == "prune":
+        result = _prune_alone(config, args, actor, clock)
+    else:
+        result = write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
     if verb in _ANCHORED:
         from .store import anchors, events
 
@@ -406,7 +409,49 @@ def _backup_done(tx: Transaction, args: Mapping[str, Any], actor: str) -> bool:
     return True
 
 
-_ANCHORED = frozenset({"backup_done"})
+PRUNE_FOR = 20.0
+"""Seconds after which a prune answers and is called again, so that no call lasts longer than an answer may take."""
+
+
+async def _in_engine_prune(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    return await engine.housekeeping.prune(args.get("tasks"), args.get("events"), actor, PRUNE_FOR)
+
+
+def _prune_alone(config: Config, args: Mapping[str, Any], actor: str, clock: Clock) -> Any:
+    from .run import pruning
+    from .store.direct import write_once
+
+    redactor = make_redactor(config)
+
+    def submit(unit: Any, *rest: Any) -> Any:
+        return write_once(config.db, clock, redactor, unit, *rest)
+
+    write_once(config.db, clock, redactor, lambda tx: None)  # an older schema has no archives yet
+    ages = pruning.ages_of(config, args.get("tasks"), args.get("events"))
+    return to_builtins(pruning.prune(config, ages, actor, clock, submit, seconds=PRUNE_FOR))
+
+
+def prune(
+    config: Config,
+    actor: str,
+    tasks: float | None = None,
+    events: float | None = None,
+    clock: Clock | None = None,
+) -> dict[str, Any]:
+    """Archive what is older than these ages (seconds; None: as configured), through the engine where one works.
+
+    Returns a `run.pruning.PruneReport` as plain data. Raises `UsageError` where no age is set, `StoreError`.
+    """
+    total: dict[str, Any] = {"tasks": 0, "events": 0, "kept": 0, "files": []}
+    more = True
+    while more:
+        done = call(config, "prune", actor, clock=clock, tasks=tasks, events=events)
+        more = done.pop("more")
+        total = {name: total[name] + value for name, value in done.items()}
+    return total
+
+
+_ANCHORED = frozenset({"backup_done", "prune"})
 """After these the head of the audit is noted outside the database."""
 
 _UNITS: Mapping[str, Any] = {
@@ -435,5 +480,6 @@ ENGINE_VERBS: Mapping[str, Any] = {
     "route_check": _in_engine_route_check,
     **{verb: _in_engine(verb) for verb in _UNITS},
     "backup_done": _in_engine_backup_done,
+    "prune": _in_engine_prune,
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""

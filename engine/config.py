@@ -30,6 +30,7 @@ from .rules.settings import (
     BackupSettings,
     EngineSettings,
     LoggingSettings,
+    RetentionSettings,
     RetrySettings,
     SecretSettings,
     ShellSettings,
@@ -54,6 +55,7 @@ class Config(Struct, frozen=True):
     shell: ShellSettings = ShellSettings()
     secrets: SecretSettings = SecretSettings()
     backup: BackupSettings = BackupSettings()
+    retention: RetentionSettings = RetentionSettings()
     types: dict[str, TypeSettings] = field(default_factory=dict)
     routing: RouteSettings = RouteSettings()
     resources: tuple[ResourceDeclaration, ...] = ()
@@ -82,6 +84,11 @@ class Config(Struct, frozen=True):
     def backup_directory(self) -> Path:
         """The directory of the backups, absolute."""
         return self.backup.dir or self.db.parent / "backups"
+
+    @property
+    def archive_directory(self) -> Path:
+        """The directory of the archives, absolute."""
+        return self.retention.dir or self.db.parent / "archives"
 
     def for_type(self, name: str) -> TypeSettings:
         """The settings of a task type, with `[retry]` filled in where the type says nothing."""
@@ -367,17 +374,21 @@ def _syntax_problem(text: str, lines: list[KeyLine], error: Exception) -> tuple[
     return line, "", f"this is not TOML: {what}{place}", 'texts stand in quotes: key = "text"'
 
 
+_DIRECTORIES: dict[tuple[str, ...], str] = {
+    ("taskdeck", "logs"): "each attempt has a file of its own",
+    ("backup", "dir"): "each backup is a file",
+    ("retention", "dir"): "each archive is a file",
+}
+
+
 def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: PurePath | None) -> Any:
     """The value in force: paths absolute, and what they name of the right kind."""
     if key == ("taskdeck", "db"):
         return _database(_absolute(value, environ, base))
-    if key == ("taskdeck", "logs"):
-        remedy = "name a directory; each attempt has a file of its own in it"
-        return _directory(_absolute(value, environ, base), remedy)
+    if key in _DIRECTORIES:
+        return _directory(_absolute(value, environ, base), f"name a directory; {_DIRECTORIES[key]} in it")
     if key == ("logging", "file"):
         return _log_file(_absolute(value, environ, base))
-    if key == ("backup", "dir"):
-        return _directory(_absolute(value, environ, base), "name a directory; each backup is a file in it")
     if key == ("taskdeck", "handlers"):
         return tuple(_handler(item, environ, base) for item in value)
     return value

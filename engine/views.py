@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +18,6 @@ import msgspec
 from .clock import Clock, system_clock
 from .config import Config, read_secrets
 from .errors import NotFound
-from .rules.chain import Anchor, Head, first_break
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.holds import EVERYTHING
 from .rules.holds import named as hold_named
@@ -205,7 +205,7 @@ class View:
         """One task with payload and attempts. Raises `NotFound`."""
         rows = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now, whole=True)
         if not rows:
-            raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
+            raise self.no_task(task_id)
         payload = self._shaper.json(rows[0]["payload"])
         policies = self._policies()
         situation = self._situation(rows, policies)
@@ -238,6 +238,16 @@ class View:
         kept = self._reader.checkpoints(task_id)
         begins = not kept or kept[0]["again_from"] == 0
         return STRANDED.format(point="the beginning" if begins else f"checkpoint {kept[0]['seq']}")
+
+    def no_task(self, task_id: int) -> NotFound:
+        """The error for an id that no task has: an archived one is said to be in its file."""
+        if found := self.archived_task(task_id):
+            return NotFound(
+                f"#{task_id} ({found['type']}, {found['state']}) was archived on {found['created_at'][:10]}",
+                f"it is in {found['path']}",
+                f'see it: zgrep \'^{{"task":{{"id":{task_id},\' {found["path"]}',
+            )
+        return NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
 
     def task_ids(
         self,
@@ -425,23 +435,30 @@ class View:
 
         return anchors.read(self.config.db)
 
-    def verify_audit(self) -> AuditReport:
-        """Walk the whole audit in constant memory and name the first event that is not as it was written."""
-        # In this order nothing that a writer adds meanwhile can look like a break: anchors, rows, head.
-        anchors = self.anchors()
-        newest = self._reader.last_event()
-        head = Head(*self._reader.head())
-        noted = [Anchor(each.event_id, each.count, each.hash, each.restored) for each in anchors]
-        broken = first_break(self._reader.chain(max(newest, head.event_id)), head, noted)
-        last = anchors[-1] if anchors else None
-        return AuditReport(
-            ok=broken is None,
-            events=head.length,
-            event_id=broken.event_id if broken else None,
-            problem=broken.problem if broken else "",
-            anchored_to=last.event_id if last else None,
-            anchored_at=last.at if last else None,
-        )
+    def verify_audit(self, *, archives: bool = True, folder: Path | None = None) -> AuditReport:
+        """Walk the whole audit in constant memory and name the first event that is not as it was written.
+
+        `folder`: where the archives are, if not where the configuration says; without `archives` only the table is walked.
+        """
+        from .run import auditing
+
+        where = folder or self.config.archive_directory
+        return auditing.verify(self._reader, self.config.db, where if archives else None)
+
+    def retention_outlook(self, tasks: float | None = None, events: float | None = None) -> dict[str, Any]:
+        """What `prune` would archive now by these ages in seconds, by default the configured ones. Raises `UsageError`."""
+        from .run import pruning
+
+        return pruning.look(self.config, pruning.ages_of(self.config, tasks, events), self.now)
+
+    def archived_task(self, task_id: int) -> dict[str, Any] | None:
+        """Where an archived task is: type, state, path and when it was archived; None for any other."""
+        found = self._reader.archived(task_id)
+        return found and {**found, "path": str(self.config.archive_directory / found["file"])}
+
+    def archived_events(self) -> int:
+        """The last event that is in an archive and may be gone from the table; 0 where none is."""
+        return max((each.last for each in self._reader.archives() if each.kind == "events"), default=0)
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until anyone changes the database, at most `seconds`. Returns whether someone did.

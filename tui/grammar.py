@@ -38,6 +38,7 @@ VERBS = {
     "worker": "worker:workers",
     "events": "events:events",
     "audit": "events:audit",
+    "prune": "keeping:prune",
     "backup": "keeping:backup",
     "restore": "keeping:restore",
     "config": "settings:config",
@@ -63,7 +64,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   retry, discard  Run ended tasks again; give up those that need a review
   resource, route Look at resources and routes; take them out and back
   worker          The processes that run attempts
-  audit           Is the record of all events as it was written?
+  audit, prune    Is the record as it was written? Archive what is old
   backup, restore Copy the database, checked, at full work; put a copy back
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
@@ -87,6 +88,7 @@ OTHER_WORDS = {
     **dict.fromkeys(("resources",), "resource list"),
     **dict.fromkeys(("routes", "proxies"), "route list"),
     **dict.fromkeys(("watch", "follow", "history"), "events --follow"),
+    **dict.fromkeys(("archive", "clean", "cleanup", "gc", "purge", "vacuum"), "prune"),
     **dict.fromkeys(("dump", "save", "snapshot", "copy"), "backup"),
     **dict.fromkeys(("hold", "freeze"), "pause --all"),
     **dict.fromkeys(("version",), "--version"),

@@ -14,6 +14,8 @@ from typing import Any, get_type_hints
 
 from msgspec import Struct
 
+from ..errors import UsageError
+from .filters import parse
 from .needs import NAME
 from .timing import format_duration, parse_duration
 
@@ -212,6 +214,20 @@ class VariableNames(Texts):
                 f"expected names of environment variables, one of them is {shown(item)}",
                 f"write {self.example}",
             )
+        return item
+
+
+class Filters(Texts):
+    """Filters of tasks, as `taskdeck list` takes them."""
+
+    example = '["tag:legal", "type:invoice"]'
+
+    def read_one(self, item: Any) -> str:
+        item = super().read_one(item)
+        try:
+            parse(item)
+        except UsageError as error:
+            raise Wrong(f"{shown(item)}: {error.what}", error.remedy or f"write {self.example}") from None
         return item
 
 

@@ -245,6 +245,10 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
     anchored_to: int | None
     anchored_at: str | None
+    archives: int = 0
+    """Archives of events that were read."""
+    archived_to: int = 0
+    """The last event that is in an archive."""
 
 
 Counts = dict[str, int]

@@ -14,6 +14,7 @@ from .checks import (
     Choice,
     Duration,
     ExitCodes,
+    Filters,
     Flag,
     Handlers,
     Name,
@@ -112,6 +113,16 @@ class SecretSettings(Struct, frozen=True):
     names: Annotated[tuple[str, ...], Texts()] = ()
 
 
+class RetentionSettings(Struct, frozen=True):
+    """`[retention]`: how long ended tasks and events stay in the database before they are archived (0: for ever)."""
+
+    tasks: Annotated[float, Duration(0, 36525 * 86400.0)] = 0.0
+    events: Annotated[float, Duration(0, 36525 * 86400.0)] = 0.0
+    keep: Annotated[tuple[str, ...], Filters()] = ()
+    every: Annotated[float, Duration(1)] = 86400.0
+    dir: Annotated[Path | None, PathText()] = None
+
+
 class BackupSettings(Struct, frozen=True):
     """`[backup]`: copies that the engine makes by itself every so often (0: none), and how many of them are kept."""
 
@@ -145,6 +156,7 @@ TABLES: dict[str, type[Struct]] = {
     "shell": ShellSettings,
     "secrets": SecretSettings,
     "backup": BackupSettings,
+    "retention": RetentionSettings,
     "routing": RouteSettings,
     "routing.score": ScoreSettings,
     "routing.cooldown": CooldownSettings,

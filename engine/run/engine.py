@@ -360,6 +360,13 @@ class Engine:
                 self.clock,
                 self._on_loop_error,
             ),
+            Loop(
+                "retention",
+                self.housekeeping.prune_if_due,
+                lambda: self._pause(60.0),
+                self.clock,
+                self._on_loop_error,
+            ),
             Loop("storage", self.storage.tick, self.storage.rest, self.clock, self._on_loop_error),
             Loop(
                 "logs",

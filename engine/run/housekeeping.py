@@ -1,4 +1,5 @@
-"""What the engine does by itself every few minutes or once a day: anchors of the audit outside the database, backups.
+"""What the engine does by itself every few minutes or once a day: anchors of the audit outside the
+database, backups, retention.
 
 A failure is an alert and is tried again later; it never touches the work.
 """
@@ -11,10 +12,14 @@ import logging
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..errors import TaskdeckError
 from ..rules.chain import Head
 from ..rules.cleaning import clean
 from ..rules.timing import add_seconds, utc_text
@@ -22,13 +27,16 @@ from ..store import anchors, events, processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
+from . import pruning
 from .backing_up import newest
 from .telling import counted
 
 log = logging.getLogger("taskdeck.housekeeping")
 
 TRY_AGAIN = 3600.0
-"""Seconds after a backup that failed, at most, until the next try."""
+"""Seconds after a backup or prune that failed, at most, until the next try."""
+PRUNE_FOR = 20.0
+"""Seconds of one prune, after which it goes on anew."""
 
 
 class Housekeeping:
@@ -39,6 +47,8 @@ class Housekeeping:
         self._clock = clock
         self._writer = writer
         self._not_before = 0.0
+        self._prune_at = 0.0
+        self._pruning = asyncio.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
     async def anchor(self) -> None:
@@ -53,6 +63,38 @@ class Housekeeping:
             if result is not None:
                 await self._writer.write(_failed if "error" in result else note_backup, result, ENGINE)
                 await self.anchor()
+
+    async def prune_if_due(self) -> None:
+        """Archive what the configured ages let go, every so often; without ages, nothing."""
+        settings = self.config.retention
+        if (settings.tasks or settings.events) and self._clock.monotonic() >= self._prune_at:
+            self._prune_at = self._clock.monotonic() + settings.every
+            try:
+                while (await self.prune(None, None, ENGINE, PRUNE_FOR))["more"]:
+                    pass
+            except TaskdeckError as error:
+                self._prune_at = self._clock.monotonic() + min(TRY_AGAIN, settings.every)
+                await self._writer.write(_retention_failed, str(error))
+
+    async def prune(
+        self, tasks: float | None, events_: float | None, actor: str, seconds: float
+    ) -> dict[str, Any]:
+        """Archive what is older, for about so many seconds, beside the loop; the cuts join the writer's commits."""
+        loop = asyncio.get_running_loop()
+
+        async def write(unit: Any, *args: Any) -> Any:
+            return await self._writer.write(unit, *args)
+
+        def submit(unit: Any, *args: Any) -> Any:
+            return asyncio.run_coroutine_threadsafe(write(unit, *args), loop).result()
+
+        ages = pruning.ages_of(self.config, tasks, events_)
+        work = partial(pruning.prune, self.config, ages, actor, self._clock, submit, seconds=seconds)
+        async with self._pruning:
+            report = await asyncio.to_thread(work)
+        if report.files:
+            await self.anchor()
+        return msgspec.to_builtins(report)
 
     def stop(self) -> None:
         """End a backup that is on its way; its unfinished file is never taken for a backup."""
@@ -88,6 +130,12 @@ def note_backup(tx: Transaction, report: Mapping[str, Any], actor: str) -> None:
     size = f"{counted(report['tasks'], 'task', 'tasks')}, {counted(report['events'], 'event', 'events')}"
     message = f"{report['path']}: {size}, checked"
     tx.event("BACKUP_WRITTEN", actor=actor, reason="backup", message=message, payload=dict(report))
+
+
+def _retention_failed(tx: Transaction, why: str) -> None:
+    message = f"nothing was archived: {why}"
+    tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason="retention_failed", message=message)
+    log.error("%s", message)
 
 
 def _failed(tx: Transaction, result: Mapping[str, Any], actor: str) -> None:

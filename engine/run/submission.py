@@ -58,7 +58,7 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
     added = []
     for spec in prepared:
         task_id, created = tasks.create(tx, spec, actor)
-        state = "PENDING" if created else tasks.get(tx, task_id)["state"].value
+        state = "PENDING" if created else tasks.state_of(tx, task_id)
         added.append({"id": task_id, "created": created, "state": state})
     return added
 

@@ -17,12 +17,14 @@ from peewee import SQL, ModelSelect, PeeweeException, SqliteDatabase, Tuple, fn
 
 from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
 from ..rules.filters import EventFilter, Filter
-from . import events
+from ..rules.retention import ArchiveRow
+from . import archive_rows, events
 from . import tables as t
 from .backup import newer
 from .conditions import event_conditions, task_conditions
 from .database_file import file_mark
 from .diagnosis import diagnosis, is_passing, refusal
+from .events import BEFORE_ALL
 from .tasks import FAMILY
 from .transaction import SCHEMA_VERSION
 
@@ -209,9 +211,16 @@ class Reader:
         """The id of the newest row of the audit, 0 for none."""
         return self._read(lambda: t.Event.select(fn.MAX(t.Event.event_id)).scalar(self._db)) or 0
 
-    def chain(self, last: int) -> Iterator[tuple[Any, ...]]:
+    def archives(self) -> list[ArchiveRow]:
+        """The archives on record, those of events by their range."""
+        return self.ask(archive_rows.all_archives)
+
+    def archived(self, task_id: int) -> Row | None:
+        """What is remembered of a task that was archived; see `archive_rows.where_is`."""
+        return self.ask(lambda connection: archive_rows.where_is(connection, task_id))
+
+    def chain(self, last: int, after: int = BEFORE_ALL) -> Iterator[tuple[Any, ...]]:
         """Audit rows up to event `last`, all columns in table order, in windows; constant memory."""
-        after = events.BEFORE_ALL
         while rows := self.ask(
             lambda connection, after=after: events.window(connection, after, last, CHAIN_WINDOW)
         ):

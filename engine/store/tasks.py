@@ -14,7 +14,7 @@ from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.new_task import NewTask
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
-from . import slots
+from . import archive_rows, slots
 from .transaction import Transaction
 
 ENGINE = "engine"
@@ -60,6 +60,12 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
     """Insert a task with its TASK_CREATED event. A known idempotency key returns the task that has it: (id, created)."""
     if new.key is not None:
         known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (new.key,)).fetchone()
+        known = (
+            known
+            or tx.connection.execute(
+                "SELECT task_id FROM archived_task WHERE idempotency_key = ?", (new.key,)
+            ).fetchone()
+        )
         if known:
             return known[0], False
     when = new.scheduled_at or tx.now
@@ -104,9 +110,22 @@ def get(tx: Transaction, task_id: int) -> dict[str, Any]:
     """The whole row. Raises `NotFound`."""
     row = tx.row("SELECT * FROM task WHERE id = ?", task_id)
     if row is None:
-        raise NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
+        raise _not_here(tx, task_id)
     row["state"] = TaskState(row["state"])
     return row
+
+
+def state_of(tx: Transaction, task_id: int) -> str:
+    """The state of a task, also of one that was archived. Raises `NotFound`."""
+    archived = archive_rows.where_is(tx.connection, task_id)
+    return archived["state"] if archived else get(tx, task_id)["state"].value
+
+
+def _not_here(tx: Transaction, task_id: int) -> NotFound:
+    if archived := archive_rows.where_is(tx.connection, task_id):
+        what = f"#{task_id} ({archived['type']}, {archived['state']}) was archived on {archived['created_at'][:10]}"
+        return NotFound(what, f"it is in {archived['file']}", f"see: taskdeck show {task_id}")
+    return NotFound(f"there is no task #{task_id}", remedy="see: taskdeck list")
 
 
 @lru_cache(maxsize=128)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config
 from taskdeck.engine.rules.redaction import Redactor
-from taskdeck.engine.rules.settings import BackupSettings, TaskdeckSettings
+from taskdeck.engine.rules.settings import BackupSettings, RetentionSettings, TaskdeckSettings
 from taskdeck.engine.run.housekeeping import Housekeeping
 from taskdeck.engine.store import anchors, backup
 from taskdeck.engine.store.database import open_for_writing
@@ -40,6 +40,9 @@ class Engine:
         self.writer.start()
         self.config = Config(taskdeck=TaskdeckSettings(db=made.path, logs=folder / "logs"))
         self.duties = Housekeeping(self.config, made.clock, self.writer)
+
+    def retain(self, settings: RetentionSettings) -> None:
+        self.duties.config = msgspec.structs.replace(self.config, retention=settings)
 
     def set(self, settings: BackupSettings) -> None:
         self.duties.config = msgspec.structs.replace(self.config, backup=settings)
@@ -93,3 +96,24 @@ async def test_a_backup_that_fails_is_an_alert_and_tried_again_within_the_hour(e
     engine.clock.advance(3600)
     await engine.duties.back_up_if_due()
     assert (await engine.events())[1:] == [("BACKUP_WRITTEN", "backup")]
+
+
+async def test_what_the_configuration_lets_go_is_archived_beside_the_work(engine: Engine) -> None:
+    engine.clock.advance(40 * DAY)
+    await engine.duties.prune_if_due()
+    assert await engine.events() == []
+    engine.retain(RetentionSettings(events=30 * DAY))
+    await engine.duties.prune_if_due()
+    assert [kind for kind, _ in await engine.events()] == ["EVENTS_ARCHIVED"]
+    assert len(list(engine.config.archive_directory.iterdir())) == 1
+    engine.clock.advance(40 * DAY)
+    await engine.duties.prune_if_due()
+    assert anchors.read(engine.path)[-1].event_id == 3
+
+
+async def test_a_prune_that_fails_is_an_alert_and_cuts_nothing(engine: Engine) -> None:
+    engine.config.archive_directory.write_text("a file where the folder should be")
+    engine.clock.advance(40 * DAY)
+    engine.retain(RetentionSettings(events=30 * DAY))
+    await engine.duties.prune_if_due()
+    assert await engine.events() == [("ALERT_RAISED", "retention_failed")]

@@ -87,3 +87,31 @@ def test_a_live_engine_is_never_restored_over(taskdeck: Calls, seed: Seed) -> No
     assert "taskdeck stop" in error["remedy"]
     assert taskdeck.db.read_bytes() == before
     assert "none.db" in taskdeck("restore", "none.db", code=3).err
+
+
+def test_a_prune_is_looked_at_first_and_then_archives_what_is_old(taskdeck: Calls, seed: Seed) -> None:
+    task = seed.task()
+    seed.close()
+    taskdeck("cancel", str(task))
+    ages = ("--tasks", "1ms", "--events", "1ms")
+    (outlook,) = taskdeck("prune", *ages, "--dry-run", "--json").lines
+    assert (outlook["tasks"], outlook["by_state"], outlook["events"]) == (1, {"CANCELLED": 1}, 3)
+    assert "tasks   1 (1 CANCELLED)" in taskdeck("prune", *ages, "--dry-run").out
+    refused = taskdeck("prune", *ages, "--json", code=2).error
+    assert refused["what"] == "prune would archive 1 task and 3 events"
+    assert "--yes" in refused["remedy"]
+    assert "archived 1 task and" in taskdeck("prune", *ages, "--yes").out
+    assert taskdeck("list", "--json").lines == []
+    gone = taskdeck("show", str(task), "--json", code=3).error
+    assert gone["what"].startswith(f"#{task} (shell, CANCELLED) was archived on")
+    assert gone["why"].endswith(".jsonl.gz")
+    assert ".jsonl.gz" in taskdeck("events", "--task", str(task)).err
+    assert "in 1 archives" in taskdeck("audit", "verify").out
+    assert "was archived on" in taskdeck("retry", str(task), code=3).err
+    assert "nothing is old enough" in taskdeck("prune", "--tasks", "90d", "--yes").out
+
+
+def test_a_prune_without_an_age_says_how_to_set_one(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    assert "--tasks 90d" in taskdeck("prune", "--yes", code=2).err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -40,6 +41,7 @@ def events(
     with views.open_view(line.config) as view:
         found = view.events(wanted, limit=limit)
         teller.tell(found)
+        _tell_of_archives(view, wanted, line)
         after = found[-1].event_id if found else 0
         while follow:
             output.flush()
@@ -49,6 +51,19 @@ def events(
             teller.tell(found)
             after = found[-1].event_id if found else after
     return 0
+
+
+def _tell_of_archives(view: views.View, wanted: views.EventFilter, line: CommandLine) -> None:
+    """Where a task's older events are, if they are not in the table any more."""
+    last = view.archived_events() if wanted.tasks else 0
+    if not last:
+        return
+    first, _ = wanted.tasks[0]
+    output.flush()
+    if gone := view.archived_task(first):
+        output.note(f"#{first} was archived on {gone['created_at'][:10]}: {gone['path']}")
+    files = line.config.archive_directory / f"{line.config.db.stem}-events-*"
+    output.note(f"events up to {last} went into archives: zgrep '\"task_id\":{first},' {files}")
 
 
 class Teller:
@@ -147,11 +162,20 @@ def _audit() -> None:
 
 
 @audit.command()
-def verify(ctx: typer.Context) -> int:
+def verify(
+    ctx: typer.Context,
+    archives: Annotated[
+        bool,
+        typer.Option("--archives/--no-archives", help="Walk through the archives too, or the table alone."),
+    ] = True,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", help="Where the archives are now.")
+    ] = None,
+) -> int:
     """Walk the whole audit; exit 1 and name the first event that was changed, removed, inserted or swapped."""
     line: CommandLine = ctx.obj
     with views.open_view(line.config) as view:
-        report = view.verify_audit()
+        report = view.verify_audit(archives=archives, folder=folder)
     if line.json:
         output.json_line(report)
     else:
@@ -165,7 +189,12 @@ def _tell(report: views.AuditReport) -> None:
     else:
         back = f"tamper-evident back to the anchor of event {report.anchored_to}, {look.local(report.anchored_at)}"
     if report.ok:
-        output.line(f"the audit is whole: {report.events} events")
+        where = (
+            f", up to {report.archived_to} of them in {report.archives} archives" if report.archives else ""
+        )
+        unseen = report.archived_to and not report.archives
+        alone = f"; those up to {report.archived_to} were not looked at (--no-archives)" if unseen else ""
+        output.line(f"the audit is whole: {report.events} events{where}{alone}")
     else:
         output.line(f"the audit is broken at event {report.event_id}: {report.problem}")
     output.line(back)

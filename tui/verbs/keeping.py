@@ -1,16 +1,19 @@
-"""`backup` and `restore`: a copy of the database that is whole, made at any time, and put in its place again."""
+"""`backup`, `restore` and `prune`: copies of the database, and what goes from it into archives."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from taskdeck.engine import views
+from taskdeck.engine.errors import UsageError
 
 from .. import output
 from ..commandline import CommandLine
+from ..moments import duration
 
 Target = Annotated[
     Path | None,
@@ -96,6 +99,85 @@ def _story(done: dict[str, Any], line: CommandLine, *, rerun: bool, dry_run: boo
         told.append("look: taskdeck list reason:restored   run again: taskdeck retry reason:restored")
     told.append(f"{_counted(done['left'], 'task')} will go on when an engine starts: taskdeck run")
     return told
+
+
+Age = Annotated[
+    str | None, typer.Option(metavar="AGE", help="Instead of the configured age; 90d, or 0 for never.")
+]
+
+
+def prune(
+    ctx: typer.Context,
+    tasks: Age = None,
+    events: Age = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and leave it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+) -> int:
+    """Archive tasks that ended long ago, and old events, into compressed files; the database forgets them.
+
+    Never: tasks that are not ended, that others refer to, or with operations in doubt, and their events.
+    """
+    line: CommandLine = ctx.obj
+    ages = {"tasks": _age(tasks, "--tasks"), "events": _age(events, "--events")}
+    if not yes or dry_run:
+        with views.open_view(line.config) as view:
+            outlook = view.retention_outlook(**ages)
+        if dry_run and line.json:
+            output.json_line(outlook)
+        elif dry_run or (outlook["tasks"] or outlook["events"]):
+            for text in _outlook(outlook):
+                output.line(text)
+        if dry_run:
+            return 0
+        _ask(outlook)
+    from taskdeck.engine import commands
+
+    done = commands.prune(line.config, line.actor, ages["tasks"], ages["events"])
+    if line.json:
+        output.json_line(done)
+    else:
+        output.line(_archived(done, str(line.config.archive_directory)))
+    return 0
+
+
+def _age(text: str | None, option: str) -> float | None:
+    return 0.0 if text == "0" else duration(text, option)
+
+
+def _ask(outlook: dict[str, Any]) -> None:
+    if not outlook["tasks"] and not outlook["events"]:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        what = f"{_counted(outlook['tasks'], 'task')} and {_counted(outlook['events'], 'event')}"
+        why = "this asks first, and there is no terminal to ask on"
+        raise UsageError(f"prune would archive {what}", why, "look with --dry-run, then add --yes")
+    if not typer.confirm("archive them?", err=True):
+        raise typer.Abort
+
+
+def _outlook(found: dict[str, Any]) -> list[str]:
+    states = ", ".join(f"{count} {state}" for state, count in found["by_state"].items())
+    told = [
+        f"tasks   {found['tasks']}"
+        + (f" ({states}), the oldest ended {_day(found['oldest_task'])}" if states else "")
+    ]
+    since = f", the oldest of {_day(found['oldest_event'])}" if found["events"] else ""
+    told.append(f"events  {found['events']}{since}; those of tasks that stay remain in the table as well")
+    told.append(
+        f"about {views.size_text(found['bytes'])} go from the database into archives in {found['directory']}"
+    )
+    return told
+
+
+def _day(at: str | None) -> str:
+    return (at or "")[:10]
+
+
+def _archived(done: dict[str, Any], folder: str) -> str:
+    if not done["files"]:
+        return "nothing is old enough to go"
+    what = f"{_counted(done['tasks'], 'task')} and {_counted(done['events'], 'event')}"
+    return f"archived {what} in {_counted(len(done['files']), 'file')}: {folder}"
 
 
 def _counted(number: int, what: str) -> str:

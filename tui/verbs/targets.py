@@ -72,6 +72,8 @@ def _by_id(view: views.View, words: Sequence[str]) -> list[int]:
         here = view.task_ids(views.Filter(ids=((first, last),)))
         missing += [] if here else [(first, last)]
         found |= dict.fromkeys(here)
+    if archived := next((first for first, _ in missing if view.archived_task(first)), None):
+        raise view.no_task(archived)
     if missing:
         raise NotFound(f"there is no task {_ranges(missing)}", remedy="see: taskdeck list")
     return list(found)
