@@ -402,6 +402,12 @@ class View:
         number, path = found[-1]["number"], found[-1]["log_path"]
         if not path:
             raise NotFound(f"attempt {number} of #{task_id} keeps no log")
+        if found[-1]["ended_at"] and found[-1]["tail"] and not _is_kept(self.config.log_directory / path):
+            raise NotFound(
+                f"the output of attempt {number} of #{task_id} is no longer kept",
+                "it was removed, since all logs together are bounded ([logging] attempts_total_bytes), or by a person",
+                f"its last lines stand in: taskdeck show {task_id}",
+            )
         return LogView(task_id, number, self.config.log_directory / path)
 
     def read_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
@@ -510,3 +516,9 @@ def _lives(row: Row) -> bool:
     from .edge import identity  # not every look asks
 
     return identity.alive(identity.Identity(row["pid"], row["start_time"], row["boot_id"]))
+
+
+def _is_kept(path: Path) -> bool:
+    from .edge.logs import pieces
+
+    return bool(pieces(path))

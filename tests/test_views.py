@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskdeck.engine import commands
 from taskdeck.engine import config as configuration
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config
 from taskdeck.engine.edge.locks import DatabaseLock
-from taskdeck.engine.errors import NotFound
+from taskdeck.engine.errors import NotFound, Unavailable
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse
 from taskdeck.engine.run.messages import TypeInfo, stored
-from taskdeck.engine.views import View, holder, open_view
+from taskdeck.engine.views import View, holder, open_view, wait_until_gone
 from tests.faults import fault
 from tests.seeded import Seed
 
@@ -331,3 +332,27 @@ def anchor(seed: Seed, event_id: int) -> None:
     )
     with open(f"{seed.path}.anchors", "a") as file:
         file.write(f"{event_id} {event_id} {row[0]} 2026-11-29T12:00:00.000000Z\n")
+
+
+class FallingBack(ManualClock):
+    """A wall clock that is set back by an hour at each sleep."""
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.step(-3600.0)
+
+
+@fault("TF088")
+def test_no_wait_is_longer_for_a_clock_that_is_set_back(seed: Seed) -> None:
+    clock = FallingBack()
+    with DatabaseLock(seed.path) as lock:
+        assert lock.acquire()
+        began = clock.monotonic()
+        assert not wait_until_gone(settings(seed), 5.0, clock)
+        assert clock.monotonic() - began < 6.0
+    with DatabaseLock(seed.path, role="cli") as lock:
+        assert lock.acquire()
+        began = clock.monotonic()
+        with pytest.raises(Unavailable):
+            commands.call(settings(seed), "pause", "cli:ann", clock=clock, ids=[1])
+        assert clock.monotonic() - began < commands.PATIENCE + 1.0

@@ -21,7 +21,7 @@ from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
 from taskdeck.engine.store.writer import WAL_KEPT, Writer
 from tests.faults import fault
-from tests.scarce import on_a_small_disk
+from tests.scarce import on_a_small_disk, short_files
 
 NOW = "2026-11-29T12:00:00.000000Z"
 
@@ -90,6 +90,24 @@ async def test_a_full_database_refuses_whole_groups_and_goes_on_when_there_is_ro
     await writer.write(note, "y" * 100_000)
     assert not writer.failing
     assert [message[:1] for message in messages(path)] == ["f", "y"]
+
+
+async def test_an_error_of_the_disk_is_named_and_over_when_it_is(writer: Writer, path: Path) -> None:
+    with short_files(os.stat(f"{path}-wal").st_size + 100):
+        error = await refused(writer, "lost", Fault.BROKEN)
+    assert "SQLITE_IOERR" in error.why
+    await writer.write(note, "second")
+    assert not writer.failing
+    assert messages(path) == ["first", "second"]
+
+
+async def test_a_database_that_became_read_only_is_told_of(writer: Writer, path: Path) -> None:
+    connection = writer._transaction.connection
+    connection.execute("PRAGMA query_only = 1")
+    await refused(writer, "lost", Fault.READ_ONLY)
+    connection.execute("PRAGMA query_only = 0")
+    await writer.write(note, "second")
+    assert messages(path) == ["first", "second"]
 
 
 DISK = """

@@ -270,6 +270,10 @@ def test_a_log_that_is_not_there_is_said_in_a_line(taskdeck: Calls, seed: Seed) 
     assert "no attempt" in taskdeck("log", str(running), "--attempt", "4", code=3).err
     ended = taskdeck("log", str(running))
     assert (ended.out, ended.code) == ("", 0)
+    seed.sql("UPDATE attempt SET ended_at = '2026-11-29T12:00:01.000000Z', tail = 'its last words'")
+    told = taskdeck("log", str(running), code=3).err
+    assert "is no longer kept" in told
+    assert f"taskdeck show {running}" in told
 
 
 def test_events_are_shown_in_order_and_filtered(taskdeck: Calls, seed: Seed) -> None:
