@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
-from .edge.locks import DatabaseLock
-from .errors import TaskdeckError, Unavailable
+from .edge.locks import DatabaseLock, is_held
+from .errors import AlreadyRunning, TaskdeckError, Unavailable
 from .rules.timing import utc_text
 
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
@@ -49,15 +49,20 @@ def run(config: Config, *, until_idle: bool = False, max_wait: float | None = No
 def show(config: Config, screen: list[str]) -> int:
     """What `taskdeck` on a terminal does: run `screen`, the command of a deck, and hold the terminal for it.
 
-    While no engine works on the database, that process is to be one (see `build`), supervised; else it only looks. Returns
-    its exit code, 0 as soon as it works on without the terminal.
+    While no engine works on the database, that process is to be one (see `build`), supervised; else it only looks, also where
+    another came first while this one started. Returns its exit code, 0 as soon as it works on without the terminal.
     """
     from .run import foreground, launcher
 
+    def came_second(code: int) -> bool:
+        return code == AlreadyRunning.exit_code and is_held(config.db)
+
     holder = DatabaseLock.holder(config.db)
-    if holder is not None and holder.role == "engine":
-        return foreground.launch([*screen, "--attach"])
-    return foreground.launch(launcher.supervised([*screen, "--since", utc_text(system_clock().utc())]))
+    if holder is None or holder.role != "engine":
+        engine = launcher.supervised([*screen, "--since", utc_text(system_clock().utc())])
+        if not came_second(code := foreground.launch(engine, silent=came_second)):
+            return code
+    return foreground.launch([*screen, "--attach"])
 
 
 def start(config: Config) -> None:

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import termios
+from collections.abc import Callable
 from typing import Any
 
 VARIABLE = "TASKDECK_TERMINAL_FD"
@@ -38,8 +39,11 @@ STOPS = 20
 SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
-def launch(command: list[str]) -> int:
-    """Run `command`, which draws on this terminal; returns its exit code, 0 once it works on without the terminal."""
+def launch(command: list[str], *, silent: Callable[[int], bool] = lambda code: False) -> int:
+    """Run `command`, which draws on this terminal; returns its exit code, 0 once it works on without the terminal.
+
+    What it has to say is told behind it, unless `silent` says of its exit code that nobody need know.
+    """
     _wait_for_the_foreground()
     ours, theirs = socket.socketpair()
     environment = {**os.environ, VARIABLE: str(theirs.fileno())}
@@ -49,11 +53,14 @@ def launch(command: list[str]) -> int:
         command, env=environment, pass_fds=(theirs.fileno(),), start_new_session=True, restore_signals=True
     )
     theirs.close()
+    code = None
     try:
-        return foreground.hold(child)
+        code = foreground.hold(child)
+        return code
     finally:
         foreground.restore()
-        foreground.tell()
+        if code is None or not silent(code):
+            foreground.tell()
 
 
 class Foreground:

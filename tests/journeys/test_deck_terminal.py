@@ -386,6 +386,25 @@ def test_an_engine_is_started_from_a_deck_that_has_lost_its_own(deck: Deck, open
     deck.ok("stop")
 
 
+def test_a_deck_that_starts_second_looks_at_the_engine_that_came_first(deck: Deck, opened: Open) -> None:
+    run = deck.start()
+    deck.until_ready()
+    engine, lock = deck.engine_pid, deck.db.with_name(f"{deck.db.name}.lock")
+    words = lock.read_bytes()
+    os.truncate(lock, 0)  # as it is between taking it and signing it
+    terminal = opened()
+    terminal.until_text("RUN 0")
+    lock.write_bytes(words)
+    deck.until(lambda: any(each.endswith(" --attach") for each in deck.processes().values()), "it attaches")
+    terminal.until_text("RUN 0")
+    terminal.press(b"d")
+    assert until_ended(deck, terminal.launcher) == 0
+    assert b"exactly one engine" not in terminal.received
+    assert deck.engine_pid == engine
+    deck.ok("stop")
+    assert deck.finish(run) == 0
+
+
 @fault("TF141")
 def test_a_task_prints_as_fast_whether_anyone_looks_or_stands_still(deck: Deck, painted: Terminal) -> None:
     task = deck.add(
