@@ -185,7 +185,7 @@ RECENT = 900.0
 """Seconds for which a recovery is news."""
 LOOKED_BACK = 5_000
 """Events before those that come from now on, among which a recovery is looked for."""
-_BEGINS = re.compile(r"(?:^|; )#(\d+) ")
+_BEGINS = re.compile(r"(?:^|; )#(\d+):? ")
 
 
 class Recoveries:

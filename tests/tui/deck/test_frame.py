@@ -42,7 +42,7 @@ async def test_what_a_start_recovered_is_shown_until_it_is_put_away(seed: Seed) 
     for _ in range(9):
         seed.task()
     with seed.writing() as tx:
-        message = "#5 resumes at page 310; #7 in doubt: upload:42; see; #9 starts again"
+        message = "#5 resumes at page 310; #7 in doubt: upload:42; see; #9: starts again"
         tx.event("ENGINE_RECOVERED", actor="engine", message=message, payload={"tasks": 4}, ours=True)
     async with deck(seed.path) as opened:
         await opened.reads("Recovered  4 of an earlier engine, 1 more in the events; esc hides this")
