@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import pytest
+
+from taskdeck.engine.rules.settings import TypeSettings
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import lose, take_all
@@ -195,3 +199,16 @@ def test_one_that_had_begun_beside_others_that_had_not_is_charged(scratch: Scrat
     scratch.do(take_all, rows, "worker 1 exit code 3", {begun["fence"]}, scratch.policies, 3, suspected=True)
     assert (scratch.row(begun["id"])["losses"], scratch.row(waiting["id"])["losses"]) == (1, 0)
     assert scratch.row(waiting["id"])["suspect"] == 0
+
+
+@pytest.mark.parametrize("type_name", ["shell", "http"])
+def test_a_configuration_says_for_the_built_in_types_what_becomes_of_a_lost_attempt(
+    scratch: Scratch, type_name: str
+) -> None:
+    own = {type_name: TypeSettings(on_lost="review")}
+    scratch.policies.config = msgspec.structs.replace(scratch.config, types=own)
+    asks, runs = scratch.running(type_name=type_name), scratch.running(type_name=type_name, on_lost="rerun")
+    lost(scratch, asks)
+    lost(scratch, runs)
+    assert scratch.state(asks["id"]) is TaskState.NEEDS_REVIEW
+    assert scratch.state(runs["id"]) is TaskState.PENDING
