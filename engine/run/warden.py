@@ -12,9 +12,6 @@ import logging
 import os
 import secrets
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
-from ..edge import identity, trees
+from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import StoreError, TaskdeckError
 from ..rules.failures import Failure, FailureClass
@@ -32,7 +29,6 @@ from ..rules.liveness import (
     Signs,
     Verdict,
     died_at_start,
-    evidence,
     gap,
     judge,
     restart_delay,
@@ -42,11 +38,10 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import recovery, withstanding
+from . import recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
 from .crash import crash_at, suppressed
-from .fingerprints import fingerprint
-from .leftovers import end_leftovers, worker_mark
+from .leftovers import end_leftovers
 from .losing import take_all
 from .messages import Farewell, Outcome
 from .outcomes import Outcomes
@@ -88,7 +83,7 @@ class Warden:
         self._engine_id = engine_id
         self._socket = socket_path
         self._code_version = code_version
-        self._handlers = fingerprint(config.taskdeck.handlers, handlers_root(config))
+        self._handlers = starting.handlers_fingerprint(config)
         self._outcomes = outcomes
         self._on_change = on_change
         self._stop_asked = asyncio.Event()
@@ -98,6 +93,7 @@ class Warden:
         self._last_tick: float | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
+        workforce.on_full = lambda handle: self._begin_chore(self._recycle(handle))
 
     # ---- starting ------------------------------------------------------------------------------------------------
 
@@ -112,7 +108,7 @@ class Warden:
                 recovery.journal_of(self.config, row), self.config.engine.slots, now, now,
             )  # fmt: skip
             handle.away = True
-            handle.begun_tasks = row["tasks"]
+            handle.begun_tasks, handle.recycle_after = row["tasks"], self.config.engine.recycle_tasks
             handle.cpu_at_beat = identity.cpu_seconds(who.pid) or 0.0
             handle.lease_until = self._clock.boot() + self.config.engine.lease
             if row["state"] == "DRAINING":
@@ -143,62 +139,24 @@ class Warden:
         folder = self.config.log_directory / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
-        process = self._spawn(incarnation, journal_path, folder)
+        handlers = starting.handlers_fingerprint(self.config)
+        process = starting.spawn(self.config, self._socket, incarnation, journal_path)
         who = identity.of(process.pid)
         pidfd = os.pidfd_open(process.pid)
         assert who is not None  # not reaped yet, so it can't be gone
-        worker_id = await self._writer.write(self._record_start, incarnation, who, journal_path)
+        worker_id = await self._writer.write(
+            starting.record, self._engine_id, incarnation, who, self._code_version, handlers, journal_path
+        )
         crash_at("after_worker_recorded")
         now = self._clock.monotonic()
         handle = WorkerHandle(
             worker_id, incarnation, who, process, pidfd, journal_path, self.config.engine.slots, now, now
         )
         handle.lease_until = self._clock.boot() + self.config.engine.lease
+        handle.recycle_after = self.config.engine.recycle_tasks
         self._workforce.add(handle)
         asyncio.get_running_loop().add_reader(pidfd, self._on_death, handle)
         expected.set_result(handle)
-
-    def _spawn(self, incarnation: str, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
-        root = handlers_root(self.config)
-        command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(self._socket)]
-        command += ["--incarnation", incarnation, "--logs", str(self.config.log_directory)]
-        command += ["--journal", str(journal_path), "--handlers-root", str(root)]
-        for handler in self.config.taskdeck.handlers:
-            command += ["--handler", handler]
-        environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
-        environment[trees.VARIABLE] = worker_mark(self.config.db, incarnation)
-        with open(folder / "output.log", "ab", opener=_private) as output:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
-
-    def _record_start(self, tx: Transaction, incarnation: str, who: Identity, journal_path: Path) -> int:
-        worker_id = processes.add_worker(
-            tx,
-            incarnation=incarnation,
-            engine_id=self._engine_id,
-            pid=who.pid,
-            start_time=who.start_time,
-            boot_id=who.boot_id,
-            host=socket.gethostname(),
-            code_version=self._code_version,
-            handlers=self._handlers,
-            journal=str(journal_path),
-        )
-        tx.event(
-            "WORKER_STARTED",
-            actor=ENGINE,
-            worker_id=worker_id,
-            reason="started",
-            message=f"pid {who.pid}",
-            ours=True,
-        )
-        return worker_id
 
     # ---- watching ------------------------------------------------------------------------------------------------
 
@@ -222,50 +180,31 @@ class Warden:
                 await self._note_away(handle)
                 await self._judge(handle, now)
                 await self._force(handle, now)
-                await self._recycle(handle, now)
+                await self._recycle(handle)
 
     async def _note_away(self, handle: WorkerHandle) -> None:
         """Its link broke and it has not come back since, though it lives: that is shown, not acted on."""
         if handle.link is not None and handle.link.closed and handle.link_ended.is_set() and not handle.away:
             handle.away = True
-            await self._writer.write(self._record_away, handle.id, handle.identity.pid)
+            await self._writer.write(watch_records.away, handle)
 
-    def _record_away(self, tx: Transaction, worker_id: int, pid: int) -> None:
-        why = "its link to the engine broke; its process lives and is waited for"
-        if processes.set_worker(tx, worker_id, "AWAY", evidence=why):
-            tx.event(
-                "WORKER_AWAY", actor=ENGINE, worker_id=worker_id, level="warning", reason="link_broke",
-                message=f"pid {pid}: {why}", ours=True,
-            )  # fmt: skip
-
-    async def _recycle(self, handle: WorkerHandle, now: float) -> None:
+    async def _recycle(self, handle: WorkerHandle) -> None:
         """A worker that has done enough is replaced: it ends when it runs nothing more."""
+        engine = self.config.engine
+        handle.recycle_after = engine.recycle_tasks
         if not handle.takes_more or self._stopping:
             return
-        engine = self.config.engine
         limits = Limits(engine.recycle_tasks, engine.recycle_memory << 20, engine.recycle_age)
-        age = now - handle.started
+        age = self._clock.monotonic() - handle.started
         if why := worn_out(limits, tasks=handle.begun_tasks, memory=handle.rss, age=age):
             await self._retire(handle, why)
 
     async def _retire(self, handle: WorkerHandle, why: str) -> None:
         """It gets nothing new and ends when its attempts have; another takes its place at once."""
         handle.retiring = True
-        await self._writer.write(self._record_retirement, handle, why)
+        await self._writer.write(watch_records.retired, handle, why)
         handle.send(Farewell(now=False))
         self._begin_chore(self._fill_places())
-
-    def _record_retirement(self, tx: Transaction, handle: WorkerHandle, why: str) -> None:
-        if not handle.away:
-            processes.set_worker(tx, handle.id, "DRAINING")
-        tx.event(
-            "WORKER_RETIRED",
-            actor=ENGINE,
-            worker_id=handle.id,
-            reason="outdated" if handle.outdated else "recycled",
-            message=f"pid {handle.identity.pid} gets nothing new: {why}",
-            payload={"running": len(handle.running)},
-        )
 
     async def _fill_places(self) -> None:
         while not self._stopping:
@@ -348,7 +287,7 @@ class Warden:
         verdict = judge(signs, engine.suspect_after)
         if verdict is Verdict.SUSPECT and not handle.suspect:
             handle.suspect = True
-            await self._writer.write(self._record_suspect, handle, signs)
+            await self._writer.write(watch_records.suspect, handle, signs)
         elif verdict is Verdict.LOST:
             log.warning(
                 "worker %d: its lease ran out after %.0f s of silence; it is ended", handle.id, silent
@@ -357,42 +296,8 @@ class Warden:
         elif verdict is Verdict.ALIVE and cpu > handle.cpu_at_beat and silent >= engine.suspect_after:
             handle.cpu_at_beat, handle.last_beat = cpu, now
             handle.lease_until = self._clock.boot() + engine.lease
-            await self._writer.write(self._record_busy, handle)
+            await self._writer.write(watch_records.busy, handle, engine.lease)
             handle.suspect = False
-
-    def _record_busy(self, tx: Transaction, handle: WorkerHandle) -> None:
-        tasks.renew(tx, handle.id, self.config.engine.lease)
-        if not handle.suspect:
-            return
-        state = "AWAY" if handle.away else "DRAINING" if handle.retiring else "READY"
-        if processes.set_worker(
-            tx, handle.id, state, only_from="SUSPECT", evidence="busy: its CPU time grows"
-        ):
-            tx.event(
-                "WORKER_READY", actor=ENGINE, worker_id=handle.id, reason="busy",
-                message=f"pid {handle.identity.pid} says nothing, but its CPU time grows", ours=True,
-            )  # fmt: skip
-
-    def _record_suspect(self, tx: Transaction, handle: WorkerHandle, signs: Signs) -> None:
-        state = identity.state(handle.identity.pid)
-        why = evidence(signs, state)
-        if processes.set_worker(tx, handle.id, "SUSPECT", evidence=why):
-            tx.event(
-                "WORKER_SUSPECT",
-                actor=ENGINE,
-                worker_id=handle.id,
-                level="warning",
-                reason="silent",
-                message=f"pid {handle.identity.pid}: {why}; nothing is taken from it yet",
-                payload={
-                    "silent_seconds": round(signs.silent_for, 1),
-                    "process_state": state,
-                    "cpu_seconds": signs.cpu,
-                    "lease_left": round(signs.lease_left, 1),
-                    "running": len(handle.running),
-                },
-                ours=True,
-            )
 
     def _on_death(self, handle: WorkerHandle) -> None:
         asyncio.get_running_loop().remove_reader(handle.pidfd)
@@ -557,12 +462,3 @@ def _how_it_ended(handle: WorkerHandle, code: int | None) -> str:
     if code is None:
         return "its end was suppressed" if identity.alive(handle.identity) else "its process is gone"
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def handlers_root(config: Config) -> Path:
-    """What handler files are relative to."""
-    return config.file.parent if config.file else Path.cwd()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class WorkerHandle:
     away: bool = False
     """That its link is gone while it lives is on record."""
     begun_tasks: int = 0
+    recycle_after: int = 0
+    """How many attempts it may begin in its life; 0 = any number."""
     rss: int = 0
     said_bye: bool = False
     buried: bool = False
@@ -98,6 +100,8 @@ class WorkerHandle:
     def room(self) -> WorkerRoom:
         """What the selection needs to know."""
         free = 0 if self.doomed else max(0, self.slots - len(self.running))
+        if self.recycle_after:
+            free = min(free, max(0, self.recycle_after - self.begun_tasks))
         return WorkerRoom(self.id, free, len(self.running), frozenset(self.types), bool(self.alone))
 
     def send(self, *messages: Any) -> bool:
@@ -140,6 +144,8 @@ class Workforce:
         self.draining = False
         """All shall end; a worker that connects only now is told so at once."""
         self._grace = 0.0
+        self.on_full: Callable[[WorkerHandle], None] = lambda handle: None
+        """Called when a worker has been sent as many attempts as it may begin."""
 
     def __iter__(self) -> Iterator[WorkerHandle]:
         return iter(list(self._workers.values()))
@@ -193,6 +199,8 @@ class Workforce:
         if handle is None or not handle.takes_more or not handle.send(*runs):
             return runs
         handle.begun_tasks += len(runs)
+        if 0 < handle.recycle_after <= handle.begun_tasks:
+            self.on_full(handle)
         for run in runs:
             handle.running[run.fence] = run.task_id
             handle.unstarted[run.fence] = now

@@ -1,0 +1,85 @@
+"""How a worker process is started, and put on record before its first word is answered."""
+
+from __future__ import annotations
+
+import os
+import socket as sockets
+import subprocess
+import sys
+from pathlib import Path
+
+from ..config import Config
+from ..edge import trees
+from ..edge.identity import Identity
+from ..store import processes
+from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
+from .fingerprints import fingerprint
+from .leftovers import worker_mark
+
+
+def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subprocess.Popen[bytes]:
+    """Start a worker in a session of its own, away from our terminal; what it prints goes beside its journal."""
+    command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(socket)]
+    command += ["--incarnation", incarnation, "--logs", str(config.log_directory)]
+    command += ["--journal", str(journal), "--handlers-root", str(handlers_root(config))]
+    for handler in config.taskdeck.handlers:
+        command += ["--handler", handler]
+    environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
+    environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
+    with open(journal.parent / "output.log", "ab", opener=_private) as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def record(
+    tx: Transaction,
+    engine_id: int,
+    incarnation: str,
+    who: Identity,
+    code_version: str,
+    handlers: str,
+    journal: Path,
+) -> int:
+    """Put a worker that was just started on record. Returns its id."""
+    worker_id = processes.add_worker(
+        tx,
+        incarnation=incarnation,
+        engine_id=engine_id,
+        pid=who.pid,
+        start_time=who.start_time,
+        boot_id=who.boot_id,
+        host=sockets.gethostname(),
+        code_version=code_version,
+        handlers=handlers,
+        journal=str(journal),
+    )
+    tx.event(
+        "WORKER_STARTED",
+        actor=ENGINE,
+        worker_id=worker_id,
+        reason="started",
+        message=f"pid {who.pid}",
+        ours=True,
+    )
+    return worker_id
+
+
+def handlers_fingerprint(config: Config) -> str:
+    """Of the handler files as they are now."""
+    return fingerprint(config.taskdeck.handlers, handlers_root(config))
+
+
+def handlers_root(config: Config) -> Path:
+    """What handler files are relative to."""
+    return config.file.parent if config.file else Path.cwd()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
