@@ -16,6 +16,7 @@ from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock, is_held
+from .edge.paths import gave_up_file
 from .errors import AlreadyRunning, TaskdeckError, Unavailable
 from .rules.timing import utc_text
 
@@ -41,8 +42,8 @@ def run(config: Config, *, until_idle: bool = False, max_wait: float | None = No
         raise already_running(config)
     command = engine_command(config, until_idle=until_idle, max_wait=max_wait)
     if sys.stdin is not None and sys.stdin.isatty():
-        return launcher.launch(command)
-    launcher.replace_by_supervisor(command)
+        return launcher.launch(command, gave_up_file(config.db))
+    launcher.replace_by_supervisor(command, gave_up_file(config.db))
     raise AssertionError("exec does not return")
 
 
@@ -59,7 +60,8 @@ def show(config: Config, screen: list[str]) -> int:
 
     holder = DatabaseLock.holder(config.db)
     if holder is None or holder.role != "engine":
-        engine = launcher.supervised([*screen, "--since", utc_text(system_clock().utc())])
+        since = utc_text(system_clock().utc())
+        engine = launcher.supervised([*screen, "--since", since], gave_up_file(config.db))
         if not came_second(code := foreground.launch(engine, silent=came_second)):
             return code
     return foreground.launch([*screen, "--attach"])
@@ -79,7 +81,7 @@ def start(config: Config) -> None:
         raise already_running(config)
     nowhere = subprocess.DEVNULL
     child = subprocess.Popen(
-        launcher.supervised(engine_command(config)),
+        launcher.supervised(engine_command(config), gave_up_file(config.db)),
         stdin=nowhere,
         stdout=nowhere,
         stderr=nowhere,

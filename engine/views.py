@@ -85,6 +85,7 @@ __all__ = [
     "clean",
     "doubts",
     "format_duration",
+    "gave_up",
     "hold_named",
     "hold_scopes",
     "hold_target",
@@ -139,6 +140,13 @@ def doubts(task: TaskView) -> list[str]:
         for each in task.operations
         if each.state == "IN_DOUBT"
     ]
+
+
+def gave_up(config: Config) -> str:
+    """What the last supervisor said when it could keep no engine alive; "" once an engine has started again."""
+    from .edge.paths import read_gave_up
+
+    return read_gave_up(config.db)
 
 
 def wait_until_gone(config: Config, seconds: float, clock: Clock | None = None) -> bool:

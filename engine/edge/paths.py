@@ -11,11 +11,29 @@ import stat
 from pathlib import Path
 
 from ..errors import NotPermitted
+from ..rules.cleaning import clean
+
+NOTICE_LIMIT = 500
+"""Most characters of a supervisor's notice."""
 
 
 def database_hash(db_path: str | os.PathLike[str], digits: int = 8) -> str:
     """The first hex digits of the sha256 of the database's real path: one name, however it is reached."""
     return hashlib.sha256(os.fsencode(os.path.realpath(db_path))).hexdigest()[:digits]
+
+
+def gave_up_file(db_path: Path) -> Path:
+    """Where a supervisor says that it could not keep the engine of this database alive."""
+    return Path(f"{db_path}.gave-up")
+
+
+def read_gave_up(db_path: Path) -> str:
+    """What the last supervisor said when it gave up, until an engine has put it on record; "" for nothing."""
+    try:
+        with open(gave_up_file(db_path), encoding="utf-8", errors="replace") as file:
+            return clean(file.read(NOTICE_LIMIT).strip(), keep="")
+    except OSError:
+        return ""
 
 
 def make_private_directory(directory: Path) -> None:

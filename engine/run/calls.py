@@ -44,7 +44,7 @@ class HandlerCall:
         """`pause`: at the next checkpoint; all others too, but by force after `grace` seconds (a kill has none)."""
         if what == "resume":
             self.attempt.withdraw("pause")
-        elif self.attempt.ask(what) and what != "pause":
+        elif (self.attempt.ask(what) or what in (self.attempt.asked, "drain")) and what != "pause":
             self._after(grace, self._force)
 
     async def run(self) -> Outcome:

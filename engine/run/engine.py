@@ -25,6 +25,7 @@ from ..edge import identity
 from ..edge.link import AsyncLink, Server, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
+from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.storage import Trouble
@@ -182,6 +183,7 @@ class Engine:
     async def _live(self) -> None:
         self._engine_id = await self.writer.write(self._record_start)
         crash_at("after_engine_recorded")
+        await self._record_that_a_supervisor_gave_up()
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
         self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
@@ -322,6 +324,12 @@ class Engine:
         """Put on record what a person should hear of, as soon as this engine works."""
         await self._works.wait()
         await self.writer.write(self._record_alert, reason, message)
+
+    async def _record_that_a_supervisor_gave_up(self) -> None:
+        if told := read_gave_up(self.config.db):
+            await self.writer.write(self._record_alert, "supervisor_gave_up", told)
+            with contextlib.suppress(OSError):  # then the next engine tells it once more
+                gave_up_file(self.config.db).unlink()
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 

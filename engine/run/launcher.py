@@ -12,25 +12,27 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 
-def supervised(engine_command: list[str]) -> list[str]:
-    """The command line of a supervisor over `engine_command`."""
-    return [sys.executable, "-m", "taskdeck.engine.run.supervisor", "--", *engine_command]
+def supervised(engine_command: list[str], notice: Path) -> list[str]:
+    """The command line of a supervisor over `engine_command`; that it gave up it writes to `notice`."""
+    supervisor = [sys.executable, "-m", "taskdeck.engine.run.supervisor", "--notice", str(notice)]
+    return [*supervisor, "--", *engine_command]
 
 
-def replace_by_supervisor(engine_command: list[str]) -> None:
+def replace_by_supervisor(engine_command: list[str], notice: Path) -> None:
     """No terminal, no launcher: this process itself becomes the supervisor (a service manager keeps its pid)."""
     sys.stdout.flush()
     sys.stderr.flush()
-    command = supervised(engine_command)
+    command = supervised(engine_command, notice)
     os.execv(command[0], command)
 
 
-def launch(engine_command: list[str]) -> int:
+def launch(engine_command: list[str], notice: Path) -> int:
     """Run the engine behind a terminal; returns its exit code, or 128 + SIGHUP when the terminal went away."""
     passed_on = (signal.SIGINT, signal.SIGTERM)
-    child = subprocess.Popen(supervised(engine_command), start_new_session=True)
+    child = subprocess.Popen(supervised(engine_command, notice), start_new_session=True)
 
     def pass_on(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -89,8 +89,10 @@ class ProcessCall(ABC):
             self._resume(process)
         elif what == "pause" and self.suspends:
             self._suspend(process)
-        elif attempt.ask(what):
+        elif attempt.ask(what) or attempt.asked == what:  # asked again, perhaps with less time
             self._prepare_end(process, what, grace)
+        elif what == "drain":  # something stronger stands; of two times to end the shorter one holds
+            self._kill_in(process, grace)
 
     async def run(self) -> Outcome:
         """The whole attempt; never raises what the process does."""

@@ -4,8 +4,9 @@ It talks with the engine over one pipe: the engine writes `beat` every few secon
 An announced exit is final; any other end is restarted with growing pauses, and given up after too many in a short time.
 SIGTERM and SIGINT are passed on (a second one means "now"), SIGHUP too. A stopped (debugged) engine is never killed.
 Where a launcher holds a terminal for the engine's screen, the way to it is handed down, and this one's words go that way.
+That it gave up stands in the file NOTICE as well, for `status` and for the next engine, which puts it on record.
 
-usage: python -m taskdeck.engine.run.supervisor -- ENGINE COMMAND …
+usage: python -m taskdeck.engine.run.supervisor [--notice NOTICE] -- ENGINE COMMAND …
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ TERMINAL_VARIABLE = "TASKDECK_TERMINAL_FD"
 class Supervisor:
     """Watches one engine command until it ends on purpose or can't be kept alive."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], notice: str = "") -> None:
         self._command = command
+        self._notice = notice
         self._child: subprocess.Popen[bytes] | None = None
         self._pipe = -1
         self._last_beat = 0.0
@@ -66,9 +68,7 @@ class Supervisor:
             while deaths and deaths[0] < now - GIVE_UP_WITHIN:
                 deaths.popleft()
             if len(deaths) >= GIVE_UP_COUNT:
-                self._say(
-                    f"the engine died {len(deaths)} times within {GIVE_UP_WITHIN:.0f} s: giving up; see the log"
-                )
+                self._give_up(len(deaths))
                 return EXIT_GAVE_UP
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (len(deaths) - 1))
             self._say(f"the engine {self._how_it_ended()}; starting it again in {pause:g} s")
@@ -101,7 +101,9 @@ class Supervisor:
             if time.monotonic() - self._last_beat > HUNG_AFTER and not self._is_stopped():
                 self._say(f"the engine gave no sign for {HUNG_AFTER:.0f} s: it is ended and started again")
                 child.kill()
-                child.wait()
+                self._last_beat = (
+                    time.monotonic()
+                )  # one that is stuck in the kernel is not waited for, but looked at
         while open_pipe and self._hear():
             pass
         os.close(self._pipe)
@@ -163,6 +165,17 @@ class Supervisor:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended unannounced with exit code {code}"
 
+    def _give_up(self, deaths: int) -> None:
+        story = (
+            f"the engine died {deaths} times within {GIVE_UP_WITHIN:.0f} s (the last {self._how_it_ended()})"
+        )
+        self._say(f"{story}: giving up; see the log")
+        if self._notice:
+            with contextlib.suppress(OSError):  # the disk may be what it died of
+                fd = os.open(self._notice, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                os.write(fd, story.encode() + b"\n")
+                os.close(fd)
+
     def _say(self, text: str) -> None:
         """Tell the terminal, if there still is one; under a screen its launcher says it afterwards."""
         self._let_go_of_a_lost_terminal()
@@ -189,10 +202,13 @@ class Supervisor:
 
 def main(arguments: list[str]) -> int:
     """Run the engine command behind `--`."""
+    notice = ""
+    if arguments[:1] == ["--notice"]:
+        notice, arguments = "".join(arguments[1:2]), arguments[2:]
     if not arguments or arguments[0] != "--" or not arguments[1:]:
-        os.write(2, b"usage: python -m taskdeck.engine.run.supervisor -- COMMAND ...\n")
+        os.write(2, b"usage: python -m taskdeck.engine.run.supervisor [--notice FILE] -- COMMAND ...\n")
         return 2
-    return Supervisor(arguments[1:]).run()
+    return Supervisor(arguments[1:], notice).run()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -71,3 +72,15 @@ def test_a_dropped_line_ends_the_launcher_alone(deck: Deck, terminal: Terminal) 
     deck.children.clear()
     assert len(deck.rows("SELECT * FROM engine")) == 1
     assert not deck.events(None, "WORKER_LOST", "ENGINE_LOST")
+
+
+def test_a_second_request_to_stop_gives_no_more_time(deck: Deck) -> None:
+    run = deck.start(TASKDECK_ENGINE__STOP_GRACE="10m")
+    task_id = deck.add("--", "sh", "-c", "trap '' TERM; while :; do sleep 600; done")
+    deck.until_command(task_id)
+    run.send_signal(signal.SIGTERM)
+    deck.until(lambda: deck.events(None, "ENGINE_STOPPING"), "it stops")
+    run.send_signal(signal.SIGINT)
+    assert deck.finish(run) == 0
+    assert deck.moves(task_id)[-1] == "PENDING (drained)"
+    assert not deck.processes()

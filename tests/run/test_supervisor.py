@@ -32,7 +32,7 @@ def supervise(folder: Path, engine: str) -> subprocess.Popen[str]:
     script = folder / "engine.py"
     script.write_text(ENGINE + engine)
     return subprocess.Popen(
-        [sys.executable, "-c", QUICK, "--", sys.executable, str(script)],
+        [sys.executable, "-c", QUICK, "--notice", "gave-up", "--", sys.executable, str(script)],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -78,6 +78,9 @@ def test_an_engine_that_dies_at_once_is_given_up(tmp_path: Path) -> None:
     code, errors = end(supervise(tmp_path, "os._exit(9)"))
     assert (code, len(lives(tmp_path, 5))) == (1, 5)
     assert "giving up" in errors
+    told = (tmp_path / "gave-up").read_text()
+    assert "died 5 times" in told
+    assert "exit code 9" in told
 
 
 def test_a_hung_engine_is_ended_and_started_again(tmp_path: Path) -> None:

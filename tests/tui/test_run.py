@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from taskdeck.engine.views import wait_until_gone
 from tests.faults import fault
@@ -124,3 +125,17 @@ def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed
         assert told in listed
         assert "types" in listed
         assert told not in taskdeck("status", "--config", str(theirs)).out
+
+
+def test_status_says_that_a_supervisor_gave_up_until_an_engine_starts_again(taskdeck: Calls) -> None:
+    Path(f"{taskdeck.db}.gave-up").write_text(
+        "the engine died 5 times (the last \x1b[2Jwas killed by SIGSEGV)\n"
+    )
+    told = taskdeck("status").out
+    assert "was killed by SIGSEGV" in told
+    assert "\x1b" not in told
+    with engine(taskdeck):
+        pass
+    assert taskdeck("status", "--json").lines[0]["gave_up"] is None
+    alerts = taskdeck("events", "type:alert_raised", "--json").lines
+    assert [each["reason"] for each in alerts] == ["supervisor_gave_up"]

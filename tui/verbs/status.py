@@ -54,7 +54,7 @@ def _show(line: CommandLine) -> None:
 
 
 def _gather(line: CommandLine) -> dict[str, Any]:
-    base: dict[str, Any] = {"database": str(line.config.db)}
+    base: dict[str, Any] = {"database": str(line.config.db), "gave_up": views.gave_up(line.config) or None}
     try:
         with views.open_view(line.config) as view:
             anchors = view.anchors()
@@ -91,6 +91,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("tasks", _tasks(found["counts"], running=running or any(map(_goes_on, found["workers"])))),
             ("workers", _workers([each for each in found["workers"] if running or each.alive])),
             ("held", "\n".join(map(_hold, found["holds"]))),
+            ("GAVE UP", found["gave_up"] or ""),
             ("LEFT", "\n".join(map(task_page.left, found["leftovers"]))),
             ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
             ("config", _settings(found["config"])),
