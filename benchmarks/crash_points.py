@@ -17,13 +17,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from taskdeck.engine.chaos import jobs, judging
 from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.commands import call
 from taskdeck.engine.config import load
+from taskdeck.engine.demo import stage
 from taskdeck.engine.demo.invariants import Outside
 from taskdeck.engine.edge import trees
 from taskdeck.engine.edge.paths import database_hash
@@ -97,21 +98,21 @@ def run(folder: Path, variables: Mapping[str, str]) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKDECK_")}
     command = [*PROGRAM, "run", "--until-idle", "--max-wait", f"{LONGEST / 2}s", "--config", str(path)]
     with (folder / "engine.out").open("wb") as output:
-        done = subprocess.run(
-            command,
-            env={**environment, **variables},
-            stdout=output,
-            stderr=output,
-            timeout=LONGEST,
-            check=False,
+        engine = subprocess.Popen(
+            command, env={**environment, **variables}, stdout=output, stderr=output, start_new_session=True
         )
+    with suppress(subprocess.TimeoutExpired):
+        engine.wait(LONGEST)
+    stage.end(engine, 5.0)
+    stage.end_engine(config, engine.pid)
     verdicts = judging.examine(folder / "taskdeck.db", folder, Outside(told))
     problems = [f"{number}. {each}" for number, found in verdicts.problems.items() for each in found]
-    if done.returncode not in (
+    if engine.returncode not in (
         1,
         6,
     ):  # what is meant to fail, fails; what may not run twice waits for a person
-        problems.append(f"exit code {done.returncode}: {(folder / 'engine.out').read_text()[-500:]}")
+        told = (folder / "engine.out").read_text()[-500:]
+        problems.append(f"exit code {engine.returncode}: {told}")
     return problems
 
 
@@ -135,6 +136,9 @@ def kill(point: str) -> list[str]:
     with scratch() as folder:
         once = folder / "died"
         problems = run(folder, {"TASKDECK_CRASH_AT": point, "TASKDECK_CRASH_ONCE": str(once)})
+        if problems:
+            shutil.copytree(folder, kept := folder.with_name(f"{folder.name}-kept"), dirs_exist_ok=True)
+            problems.append(f"kept: {kept}")
         died = f"pid {once.read_text().strip()}" if once.exists() else "nobody came there"
     print(f"{point:32} {died:24} {'; '.join(problems) or 'nothing is wrong'}", flush=True)
     return problems

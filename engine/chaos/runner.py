@@ -20,7 +20,7 @@ from ..config import Config, load
 from ..demo import plan as demo_plan
 from ..demo import stage
 from ..demo.invariants import AT_REST, Outside, Verdicts
-from ..edge import trees
+from ..edge import identity, trees
 from ..edge.paths import database_hash
 from ..errors import TaskdeckError, UsageError
 from ..views import View, open_view
@@ -254,12 +254,17 @@ def _works(config: Config) -> bool:
 
 
 def writers(database: Path) -> list[int]:
-    """The engines that have the database open for writing, by pid."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and _is_engine(entry) and _writes(entry, str(database)):
-            found.append(int(entry.name))
-    return sorted(found)
+    """The engines that have the database open for writing, by pid.
+
+    A child of one is none: it is about to become another program, and has its parent's files until then.
+    """
+    found = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdecimal() and _is_engine(entry) and _writes(entry, str(database))
+    ]
+    children = [pid for pid in found if (who := identity.read(pid)) is None or who.parent in found]
+    return sorted(set(found) - set(children))
 
 
 def _is_engine(process: Path) -> bool:

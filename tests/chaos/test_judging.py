@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -89,6 +90,19 @@ def test_a_process_that_has_the_database_open_for_writing_is_seen(seed: Seed) ->
             process.stdout.readline()
             assert (process.pid in writers(seed.path)) is seen
             process.send_signal(signal.SIGKILL)
+
+
+def test_a_child_that_an_engine_has_just_forked_is_no_second_engine(seed: Seed) -> None:
+    script = (
+        "import os, sys; file = open(sys.argv[2], 'r+b'); child = os.fork()\n"
+        "if child: print(1, flush=True)\n"
+        "sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, "taskdeck.engine.main", str(seed.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert [pid for pid in writers(seed.path) if pid != os.getpid()] == [process.pid]
 
 
 @pytest.mark.parametrize("words", [["--db", "x.db"], ["--config", "x.toml"]])
