@@ -154,6 +154,7 @@ class Reception:
                 handle.timeouts[row["fence"]] = timeout
                 handle.begun(row["fence"], now, slack)
         self._beat_of(handle)
+        handle.said_bye = False
         handle.send(self._welcome(handle, recorded))
         if self._workforce.draining:
             self._workforce.drain_one(handle)

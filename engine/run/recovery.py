@@ -117,11 +117,16 @@ async def _settle_dead(
     stories = [f"#{row['id']} ended while there was no engine" for row in finished]
     started = begun(path, worker["boot_id"], held)
     stories += await writer.write(
-        _bury, worker, held, started, policies, config.engine.max_losses, said_bye and not held
+        _bury, worker, held, started, policies, config.engine.max_losses, said_bye or _never_up(worker)
     )
     crash_at("after_burial")
     forget_files(path)
     return stories
+
+
+def _never_up(worker: dict[str, Any]) -> bool:
+    """Was its engine lost before it had a word with it? Then it went by itself, and nothing is missing."""
+    return worker["state"] == "STARTING"
 
 
 def _fences(tx: Transaction, worker_id: int) -> set[int]:
@@ -186,7 +191,12 @@ def _bury(
     max_losses: int,
     orderly: bool,
 ) -> list[str]:
-    how = "it waited in vain for an engine" if orderly else "it was lost while there was no engine"
+    orderly = orderly and not held
+    how = "it was lost while there was no engine"
+    if orderly:
+        how = (
+            "its engine was lost before it was ready" if _never_up(worker) else "no engine came back in time"
+        )
     if processes.end_worker(tx, worker["id"], "ENDED" if orderly else "LOST", how):
         tx.event(
             "WORKER_ENDED" if orderly else "WORKER_LOST",

@@ -108,6 +108,7 @@ class Warden:
                 recovery.journal_of(self.config, row), self.config.engine.slots, now, now,
             )  # fmt: skip
             handle.away = True
+            handle.said_bye = row["state"] == "STARTING"  # it never came up: it goes by itself
             handle.begun_tasks, handle.recycle_after = row["tasks"], self.config.engine.recycle_tasks
             handle.cpu_at_beat = identity.cpu_seconds(who.pid) or 0.0
             handle.lease_until = self._clock.boot() + self.config.engine.lease

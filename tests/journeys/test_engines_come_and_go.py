@@ -49,7 +49,7 @@ def test_a_command_outlives_ten_engines_in_one_attempt(deck: Deck) -> None:
     assert set(file.read_text().split()) == {str(command)}
     assert {row["pid"] for row in deck.rows("SELECT pid FROM worker WHERE id = 1")} == {worker}
     assert len(deck.events(None, "ENGINE_LOST")) == 10
-    assert not deck.events(None, "WORKER_LOST")
+    assert not deck.events(None, "WORKER_LOST"), deck.told()
 
 
 def test_what_is_done_and_saved_without_an_engine_is_there_when_one_comes(deck: Deck) -> None:
@@ -208,7 +208,7 @@ def test_a_worker_is_replaced_after_so_many_attempts_once_it_runs_nothing(deck: 
         deck.until_state(each, "SUCCESS")
     deck.until(lambda: len(deck.events(None, "WORKER_ENDED")) >= 2, "two were replaced")
     assert {each["reason"] for each in deck.events(None, "WORKER_RETIRED")} == {"recycled"}
-    assert not deck.events(None, "WORKER_LOST")
+    assert not deck.events(None, "WORKER_LOST"), deck.told()
     assert len({line.split()[1] for line in out.read_text().splitlines()}) == 3
 
 
@@ -247,3 +247,27 @@ def test_a_worker_that_counts_as_lost_and_wakes_up_changes_nothing_and_is_ended(
     assert {each["payload"]["fence"] for each in later if each["event_type"] == "CHECKPOINT_SAVED"} == {
         deck.attempts(task_id)[1]["fence"]
     }
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after_claim_commit:1",
+        "after_claim_commit:3",
+        "after_dispatch:2",
+        "after_dispatch:3",
+        "after_reports_recorded:3",
+    ],
+)
+def test_wherever_an_engine_dies_around_an_attempt_it_runs_once_and_ends_once(deck: Deck, point: str) -> None:
+    out, once = deck.home / "out", deck.home / "once"
+    task_id = deck.add("note", json.dumps({"file": str(out), "pause": 0.3}))
+    run = deck.start("--until-idle", TASKDECK_CRASH_AT=point, TASKDECK_CRASH_ONCE=str(once))
+    assert deck.finish(run) == 0, deck.told()
+    assert once.exists()
+    assert len(out.read_text().splitlines()) == 1
+    assert deck.state(task_id) == "SUCCESS"
+    outcomes = [each["outcome"] for each in deck.attempts(task_id)]
+    assert outcomes in (["succeeded"], ["never_started", "succeeded"])
+    assert len(deck.events(task_id, "TASK_FINISHED")) == 1
+    assert not deck.events(None, "WORKER_LOST"), deck.told()
