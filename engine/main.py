@@ -64,6 +64,13 @@ def show(config: Config, screen: list[str]) -> int:
         engine = launcher.supervised([*screen, "--since", since], gave_up_file(config.db))
         if not came_second(code := foreground.launch(engine, silent=came_second)):
             return code
+    return look_on(screen)
+
+
+def look_on(screen: list[str]) -> int:
+    """Run `screen`, the command of a deck, on this terminal beside an engine that others started. Returns its exit code."""
+    from .run import foreground
+
     return foreground.launch([*screen, "--attach"])
 
 

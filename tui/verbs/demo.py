@@ -22,6 +22,7 @@ from taskdeck.engine.errors import NotFound, UsageError
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..opening import can_draw
 
 if TYPE_CHECKING:
     from taskdeck.engine.demo.checking import Findings
@@ -48,6 +49,7 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the scratch directory; after a failure it is always kept.")
     ] = False,
+    watched: Annotated[bool, typer.Option("--watched", hidden=True)] = False,
 ) -> int:
     """Run the demo on a scratch database (or a new one named by --db): exit 0 only if all came out as it must."""
     line: CommandLine = ctx.obj
@@ -55,7 +57,10 @@ def demo(
         raise UsageError("the demo writes its own configuration", remedy="leave --config out")
     if check:
         return _check(line)
-    return _run(line, headless=headless, chaos=chaos, seed=seed, keep=keep)
+    seed = any_seed() if seed is None else seed
+    if not headless and not line.json and can_draw():
+        return _on_deck(line, chaos=chaos, seed=seed, keep=keep)
+    return _run(line, headless=headless, chaos=chaos, seed=seed, keep=keep, watched=watched)
 
 
 def _check(line: CommandLine) -> int:
@@ -75,11 +80,34 @@ def _check(line: CommandLine) -> int:
     return _judge(line, checking.examine(database, folder), None)
 
 
-def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, keep: bool) -> int:
+def _on_deck(line: CommandLine, *, chaos: bool, seed: int, keep: bool) -> int:
+    """The same demo as a process of its own, and a deck that looks at it."""
+    from taskdeck.engine.demo import checking, plan
+
+    from .demo_on_deck import watch
+
+    named = line.paths.get("--db")
+    scratch = None if named else _scratch()
+    database = named.absolute() if named else Path(f"{scratch}/taskdeck.db")
+    folder = checking.folder_beside(database)
+    command = [*PROGRAM, "demo", "--headless", "--watched", "--seed", str(seed), "--db", str(database)]
+    code = watch([*command, "--chaos"] if chaos else command, database, folder / plan.CONFIG_FILE)
+    if code == 0 and scratch and not keep:
+        shutil.rmtree(scratch, ignore_errors=True)
+    elif folder.exists() and code is not None:
+        output.line(_kept(folder, database))
+    return 128 + signal.SIGHUP if code is None else code
+
+
+def _kept(folder: Path, database: Path) -> str:
+    return f"kept: {folder}; judge it again: taskdeck demo --check --db {database}"
+
+
+def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int, keep: bool, watched: bool) -> int:
+    """The demo in this process. `watched`: whoever started it says what is kept."""
     from taskdeck.engine.demo import plan, runner
 
     named = line.paths.get("--db")
-    seed = any_seed() if seed is None else seed
     database, folder = _places(named)
     options = runner.Options(folder, database, PROGRAM, seed, chaos, folder_made=named is None)
     live = LiveLine(wanted=not headless and not line.json)
@@ -96,8 +124,8 @@ def _run(line: CommandLine, *, headless: bool, chaos: bool, seed: int | None, ke
         kept = keep or named is not None or not well
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
-        elif folder.exists():
-            tell(f"kept: {folder}; judge it again: taskdeck demo --check --db {database}")
+        elif folder.exists() and not watched:
+            tell(_kept(folder, database))
     return 0 if well else 1
 
 
@@ -108,10 +136,14 @@ def _places(named: Path | None) -> tuple[Path, Path]:
 
         database = named.absolute()
         return database, checking.folder_beside(database)
+    folder = _scratch()
+    return folder / "taskdeck.db", folder
+
+
+def _scratch() -> Path:
     import tempfile
 
-    folder = Path(tempfile.mkdtemp(prefix="taskdeck-demo-"))
-    return folder / "taskdeck.db", folder
+    return Path(tempfile.mkdtemp(prefix="taskdeck-demo-"))
 
 
 def any_seed() -> int:
