@@ -60,7 +60,7 @@ def test_three_engines_and_five_workers_die_and_every_row_arrives_once(deck: Dec
     assert deck.show(task_id)["result"] == {"rows": 200}
 
     lost = deck.events(None, "WORKER_LOST")
-    killed = {each["payload"]["pid"] for each in lost if each["reason"] == "process_gone"}
+    killed = {each["payload"]["pid"] for each in lost}  # with an engine, or while there was none
     assert len(killed) >= 5
     assert set(victims["worker"]) < killed  # and the one that died at the fault point
     assert len(set(victims["engine"])) == 3
