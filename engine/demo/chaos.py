@@ -73,8 +73,8 @@ class Chaos:
 
     def _is_time(self, view: View) -> bool:
         """The engine and a worker are back, and have worked for a while; where nothing is left to do, they are idle."""
-        engine = holder(view.config)
-        if not engine.running or engine.pid in (None, self._engine) or not ready(view):
+        engine = view.engine()  # with its start on record: work goes on without any engine, too
+        if not (engine.running and engine.since) or engine.pid in (None, self._engine) or not ready(view):
             self._next_at = None
             return False
         if self._next_at is None:
