@@ -9,12 +9,14 @@ import resource
 import signal
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ..clock import Clock
 from ..demo import stage
 from ..edge import identity
 from ..edge.identity import Identity
+from ..errors import TaskdeckError
 from ..views import View
 from .disk import Disk
 from .faults import Fault
@@ -53,7 +55,10 @@ class Inflictor:
 
     def inflict(self, fault: Fault, view: View) -> None:
         """Do it, now."""
-        done = getattr(self, f"_{fault.kind.replace(' ', '_')}")(fault, view)
+        try:
+            done = getattr(self, f"_{fault.kind.replace(' ', '_')}")(fault, view)
+        except TaskdeckError:
+            done = False  # nobody can look who is there: another fault is at work on the disk
         if not done:
             self.missed[fault.kind] += 1
             return
@@ -179,9 +184,11 @@ class Inflictor:
 
     def _let_files_grow(self, who: Identity, view: View) -> None:
         """Of the engine, and of workers that it has started meanwhile and that inherited its limit."""
-        for each in (who, *map(identity.of, stage.ready(view))):
-            if each is not None:
-                _limit(each, None)
+        _limit(who, None)
+        with suppress(TaskdeckError):
+            for pid in stage.ready(view):
+                if (each := identity.of(pid)) is not None:
+                    _limit(each, None)
 
 
 def _commands(view: View) -> list[int]:

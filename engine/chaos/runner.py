@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ..demo.invariants import AT_REST, Outside, Verdicts
 from ..edge import identity, trees
 from ..edge.paths import database_hash
 from ..errors import TaskdeckError, UsageError
-from ..views import View, open_view
+from ..views import open_view
 from . import faults, judging, plan
 from .disk import Disk
 from .inflicting import Inflictor
@@ -167,26 +167,34 @@ class Runner:
         drawn = faults.draw(self._options.seed, self._options.seconds)
         keeper.tick()
         self._until_it_works(config, keeper)
-        with open_view(config) as view:
+        with ExitStack() as self._opened:
+            self._view = self._opened.enter_context(open_view(config))
             people.begin()
             start = self._clock.monotonic()
             self._said(f"the storm begins: {len(drawn)} faults in {self._options.seconds:g} s")
             waiting = deque(drawn)
             while self._clock.monotonic() < start + self._options.seconds:
-                self._tick(config, keeper, people, inflictor, view)
+                self._tick(config, keeper, people, inflictor)
                 if waiting and self._clock.monotonic() >= start + waiting[0].at:
-                    inflictor.inflict(waiting.popleft(), view)
+                    inflictor.inflict(waiting.popleft(), self._view)
             self._said("peace: everything is mended, and has to come to rest")
             inflictor.heal()
-            self._settle(config, keeper, people, inflictor, view)
+            self._settle(config, keeper, people, inflictor)
 
-    def _tick(self, config: Config, keeper: Keeper, people: People, inflictor: Inflictor, view: View) -> int:
+    def _tick(self, config: Config, keeper: Keeper, people: People, inflictor: Inflictor) -> int:
         """One look at everything. Returns how many tasks are not at rest."""
         if keeper.tick():
             self._restarts += 1
             self._said("nobody supervises an engine: started again")
         inflictor.tick()
-        counts = view.counts()
+        try:
+            counts = self._view.counts()
+        except TaskdeckError as error:  # on a full disk nobody may be able to read, either
+            self._said(f"it can't be looked at: {error}")
+            self._clock.sleep(LOOK * 10)
+            with suppress(TaskdeckError):
+                self._view = self._opened.enter_context(open_view(config))
+            return people.open
         people.open = sum(count for state, count in counts.items() if state not in AT_REST)
         if self._clock.monotonic() >= self._told_at + 1.0:
             self._told_at = self._clock.monotonic()
@@ -197,13 +205,11 @@ class Runner:
         self._rest()
         return people.open
 
-    def _settle(
-        self, config: Config, keeper: Keeper, people: People, inflictor: Inflictor, view: View
-    ) -> None:
+    def _settle(self, config: Config, keeper: Keeper, people: People, inflictor: Inflictor) -> None:
         deadline = self._clock.monotonic() + SETTLES_WITHIN
         asked, ask_at = False, 0.0
         while self._clock.monotonic() < deadline:
-            left = self._tick(config, keeper, people, inflictor, view)
+            left = self._tick(config, keeper, people, inflictor)
             if not asked and people.go_home(0.0) and self._clock.monotonic() >= ask_at:
                 asked, ask_at = self._ask(people), self._clock.monotonic() + 1.0
             elif asked and left == 0:
