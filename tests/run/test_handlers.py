@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,6 +256,17 @@ def test_a_module_is_imported_by_its_dotted_name_and_again_from_memory(tmp_path:
         registry = loaded(tmp_path, "shop_jobs.orders")
         assert registry.problems == []
         assert "order" in registry.handlers
+
+
+def test_what_stands_in_a_file_now_is_loaded_whatever_bytecode_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for says in ("old", "new"):  # of the same size, and written in the same second
+        name = write(tmp_path, "jobs.py", f'@task("says_{says}")\nasync def says(ctx): ...\n')
+        os.utime(tmp_path / name, (1, 1))
+        assert f"says_{says}" in loaded(tmp_path, name).handlers
+        del sys.modules["jobs"]
 
 
 def test_the_same_function_met_twice_is_no_duplicate(tmp_path: Path) -> None:

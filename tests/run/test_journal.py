@@ -23,7 +23,7 @@ def test_a_start_that_cannot_be_noted_is_put_off_and_spoils_no_other(tmp_path: P
 
 
 def test_an_attempt_is_not_entered_where_its_start_cannot_be_noted(tmp_path: Path) -> None:
-    with engine(tmp_path) as double:
+    with engine(tmp_path, fresh=True) as double:
         assert double.result(double.shell("true")) is None
         # Python ignores SIGXFSZ: writes to files then fail as on a full disk.
         resource.prlimit(double.worker.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
