@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import argparse
 
     from .run.announce import Announcer
-    from .run.engine import Engine, RunOptions
+    from .run.engine import Engine
+    from .run.idleness import RunOptions
 
 
 def run(config: Config, *, until_idle: bool = False, max_wait: float | None = None) -> int:
@@ -118,7 +119,8 @@ def build(
     """
     from .commands import ENGINE_VERBS, make_redactor
     from .edge import applog
-    from .run.engine import Engine, RunOptions
+    from .run.engine import Engine
+    from .run.idleness import RunOptions
 
     if config.routes:
         import aiohttp  # noqa: F401 - 0.3 s that the loop would stand still at the first probe
@@ -171,7 +173,7 @@ def serve(arguments: list[str]) -> int:
 def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
     import asyncio
 
-    from .run.engine import RunOptions
+    from .run.idleness import RunOptions
 
     config = load(path=options.config, db=options.db)
     since = options.since or utc_text(system_clock().utc())

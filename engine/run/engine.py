@@ -13,11 +13,8 @@ import os
 import random
 import secrets
 import signal
-import socket as sockets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from ..clock import Clock
 from ..config import Config
@@ -29,20 +26,21 @@ from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.storage import Trouble
-from ..rules.timing import add_seconds, parse_utc, utc_text
+from ..rules.timing import parse_utc, utc_text
 from ..store import processes, tasks
 from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
-from ..store.tasks import ENGINE
-from ..store.transaction import Transaction, refuse_what_is_no_database
+from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
+from . import engine_rows as rows
 from . import withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
 from .crash import crash_at
 from .disk_fitness import refuse_unfit_disk
-from .dispatch import Dispatched, Limits, dispatch, stuck_on
+from .dispatch import Dispatched, Limits, dispatch
 from .housekeeping import Housekeeping
+from .idleness import Idleness, RunOptions
 from .inventory import take_inventory
 from .leasing import Leasing
 from .loops import Loop
@@ -55,14 +53,11 @@ from .recording import Recorder
 from .recovery import recover
 from .reloading import Reloader
 from .storage import StorageWatch
-from .telling import counted, summary
+from .telling import counted
 from .warden import Warden
 from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
-
-TOLD_EVERY = 60.0
-"""Seconds between two notes that the run waits for a person."""
 
 LONGEST_REST = 5.0
 """The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
@@ -70,18 +65,7 @@ LONGEST_REST = 5.0
 COMMANDS_TAKE = 30.0
 """Seconds for which a command without an engine may hold the database at most."""
 
-DURABILITY = ("journal_mode", "synchronous")
-"""What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
-
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
-
-
-class RunOptions(msgspec.Struct, frozen=True):
-    """How this run shall end by itself. `since`: UTC text of the start of the run, over all restarts of its engine."""
-
-    until_idle: bool = False
-    max_wait: float | None = None
-    since: str = ""
 
 
 class Engine:
@@ -102,7 +86,7 @@ class Engine:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.options = options or RunOptions()
+        self._options = options or RunOptions()
         self.policies = Policies(config)
         self.incarnation = secrets.token_hex(8)
         self._verbs = verbs
@@ -125,9 +109,6 @@ class Engine:
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
-        self._idle = False
-        self._tell_again_at = 0.0
-        self._stepped = 0.0
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -181,7 +162,9 @@ class Engine:
             raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
     async def _live(self) -> None:
-        self._engine_id = await self.writer.write(self._record_start)
+        self._engine_id, self._started_at = await self.writer.write(
+            rows.record_start, self.incarnation, self._code_version, self._announcer.supervised
+        )
         crash_at("after_engine_recorded")
         await self._record_that_a_supervisor_gave_up()
         await self._load_types()
@@ -195,6 +178,14 @@ class Engine:
         for story in self._recovered:
             log.warning("recovered: %s", story)
         self.workforce = Workforce()
+        self._idleness = Idleness(
+            self._options,
+            self.clock,
+            self.writer,
+            self.policies,
+            self.workforce,
+            lambda code: self.request_stop(exit_code=code),
+        )
         self.reception = Reception(
             self.config,
             self.clock,
@@ -256,7 +247,7 @@ class Engine:
                 counted(self.workforce.running, "attempt has", "attempts have"),
                 grace,
             )
-        await self.writer.write(self._record_stopping)
+        await self.writer.write(rows.record_stopping, self.workforce.running)
         draining = asyncio.create_task(self.warden.stop(grace))
         while not draining.done():
             await asyncio.wait(
@@ -266,17 +257,7 @@ class Engine:
                 self._hurry.clear()
                 self.warden.hurry()
         await draining
-        if not self._idle:
-            await self._tell_what_is_left()
-
-    async def _tell_what_is_left(self) -> None:
-        left = await self.writer.write(
-            tasks.unfinished, self.options.since, tuple(sorted(self.workforce.types))
-        )
-        if waiting := left["open"] + left["stuck"]:
-            log.info("stopped; %s at the next run", counted(waiting, "task goes on", "tasks go on"))
-        else:
-            log.info("stopped")
+        await self._idleness.tell_what_is_left()
 
     async def _close(self, server: Server) -> None:
         self.housekeeping.stop()
@@ -284,7 +265,7 @@ class Engine:
             await loop.stop()
         await self.prober.stop()
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
-            await self.writer.write(self._record_end, "stopped")
+            await self.writer.write(rows.record_end, self._engine_id)
             await self.housekeeping.anchor()
         await server.close()
 
@@ -323,68 +304,34 @@ class Engine:
     async def alert(self, reason: str, message: str) -> None:
         """Put on record what a person should hear of, as soon as this engine works."""
         await self._works.wait()
-        await self.writer.write(self._record_alert, reason, message)
+        await self.writer.write(rows.record_alert, reason, message)
 
     async def _record_that_a_supervisor_gave_up(self) -> None:
         if told := read_gave_up(self.config.db):
-            await self.writer.write(self._record_alert, "supervisor_gave_up", told)
+            await self.writer.write(rows.record_alert, "supervisor_gave_up", told)
             with contextlib.suppress(OSError):  # then the next engine tells it once more
                 gave_up_file(self.config.db).unlink()
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
     def _start_loops(self) -> None:
-        heartbeat = self.config.engine.heartbeat
-        self._scheduler = Loop("scheduler", self._schedule, self._rest, self.clock, self._on_loop_error)
+        clock, failed, keep = self.clock, self._on_loop_error, self.housekeeping
         self._loops = [
-            self._scheduler,
-            Loop(
-                "warden",
-                self.warden.tick,
-                lambda: self._pause(min(5.0, heartbeat / 3)),
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop("prober", self.prober.tick, self.prober.rest, self.clock, self._on_loop_error),
-            Loop(
-                "leftovers",
-                self._look_at_leftovers,
-                lambda: self._pause(15.0),
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop("ageing", self._age, lambda: self._pause(60.0), self.clock, self._on_loop_error),
-            Loop(
-                "anchor",
-                self.housekeeping.anchor,
-                lambda: self._pause(300.0),
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop(
-                "backup",
-                self.housekeeping.back_up_if_due,
-                lambda: self._pause(60.0),
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop(
-                "retention",
-                self.housekeeping.prune_if_due,
-                lambda: self._pause(60.0),
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop("storage", self.storage.tick, self.storage.rest, self.clock, self._on_loop_error),
-            Loop(
-                "logs",
-                self.storage.keep_logs_within,
-                self.storage.rest_of_logs,
-                self.clock,
-                self._on_loop_error,
-            ),
-            Loop("clock", self._clocks.tick, self._clocks.rest, self.clock, self._on_loop_error),
-            Loop("beat", self._announcer.beat, lambda: self._pause(5.0), self.clock, self._on_loop_error),
+            Loop(name, tick, rest, clock, failed)
+            for name, tick, rest in (
+                ("scheduler", self._schedule, self._rest),
+                ("warden", self.warden.tick, lambda: self._pause(min(5.0, self.config.engine.heartbeat / 3))),
+                ("prober", self.prober.tick, self.prober.rest),
+                ("leftovers", self._look_at_leftovers, lambda: self._pause(15.0)),
+                ("ageing", self._age, lambda: self._pause(60.0)),
+                ("anchor", keep.anchor, lambda: self._pause(300.0)),
+                ("backup", keep.back_up_if_due, lambda: self._pause(60.0)),
+                ("retention", keep.prune_if_due, lambda: self._pause(60.0)),
+                ("storage", self.storage.tick, self.storage.rest),
+                ("logs", self.storage.keep_logs_within, self.storage.rest_of_logs),
+                ("clock", self._clocks.tick, self._clocks.rest),
+                ("beat", self._announcer.beat, lambda: self._pause(5.0)),
+            )
         ]
         for loop in self._loops:
             loop.start()
@@ -439,59 +386,18 @@ class Engine:
         self._next_wake = done.wake_at
         if done.runs:
             self.wake()  # there may be more than one batch
-        elif self.options.until_idle and not self._stop.is_set():
-            await self._end_if_idle(limits)
+        elif not self._stop.is_set():
+            await self._idleness.look(limits)
 
     def _graces(self) -> dict[str, float]:
         """Seconds in which an attempt may end by itself, by what is asked of it."""
         engine = self.config.engine
         return {"stop": engine.stop_grace, "cancel": engine.cancel_grace, "kill": 0.0}
 
-    async def _end_if_idle(self, limits: Limits) -> None:
-        if not self.workforce.published.is_set():
-            return
-        left = await self.writer.write(
-            tasks.unfinished, self.options.since, tuple(sorted(self.workforce.types))
-        )
-        if left["open"] == 0:
-            code = 1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0
-            if left["stuck"]:
-                log.error(
-                    "%s no handler and can't run (see: taskdeck list state:pending)",
-                    counted(left["stuck"], "task has", "tasks have"),
-                )
-            ended = await self.writer.write(tasks.ended_since, self.options.since)
-            log.info("nothing is left to do: %s", summary(ended))
-            self._idle = True
-            self.request_stop(exit_code=code)
-        elif self._waited_too_long() and left["running"] == 0:
-            log.error("%s after --max-wait", counted(left["open"], "task still waits", "tasks still wait"))
-            self.request_stop(exit_code=124)
-        elif left["running"] == 0:
-            await self._tell_what_is_waited_for(limits)
-
-    async def _tell_what_is_waited_for(self, limits: Limits) -> None:
-        """Where nothing runs and nothing can start by itself, say so and what to do, once a minute at most."""
-        if self.clock.monotonic() < self._tell_again_at:
-            return
-        if why := await self.writer.write(stuck_on, limits, self.policies):
-            self._tell_again_at = self.clock.monotonic() + TOLD_EVERY
-            log.warning("waiting: %s", why)
-
     def _on_clock_step(self, seconds: float) -> None:
-        """The wall clock was set: what is measured from the start of the run still is, and what is due is looked for."""
-        if seconds > 0:
-            self._stepped += seconds
-        else:  # what ends before the start of the run, as the clock has it now, ends in it all the same
-            since = add_seconds(self.options.since, seconds)
-            self.options = msgspec.structs.replace(self.options, since=since)
+        """The wall clock was set: what is due is looked for."""
+        self._idleness.clock_was_set(seconds)
         self.wake()
-
-    def _waited_too_long(self) -> bool:
-        if self.options.max_wait is None:
-            return False
-        running_for = (self.clock.utc() - parse_utc(self.options.since)).total_seconds() - self._stepped
-        return running_for >= self.options.max_wait
 
     # ---- clients -------------------------------------------------------------------------------------------------
 
@@ -548,49 +454,6 @@ class Engine:
             "config": self._reloader.description(),
             "storage": self.storage.description(),
         }
-
-    # ---- rows ----------------------------------------------------------------------------------------------------
-
-    def _record_start(self, tx: Transaction) -> int:
-        me = identity.me()
-        self._started_at = tx.now
-        engine_id = processes.add_engine(
-            tx,
-            incarnation=self.incarnation,
-            pid=me.pid,
-            start_time=me.start_time,
-            boot_id=me.boot_id,
-            host=sockets.gethostname(),
-            code_version=self._code_version,
-            supervisor_pid=os.getppid() if self._announcer.supervised else None,
-        )
-        tx.event(
-            "ENGINE_STARTED",
-            actor=ENGINE,
-            reason="started",
-            message=f"engine {engine_id}, pid {me.pid}",
-            payload={name: tx.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in DURABILITY},
-            ours=True,
-        )
-        return engine_id
-
-    def _record_stopping(self, tx: Transaction) -> None:
-        tx.event(
-            "ENGINE_STOPPING",
-            actor=ENGINE,
-            reason="stop",
-            message=counted(self.workforce.running, "attempt runs", "attempts run"),
-            ours=True,
-        )
-
-    def _record_end(self, tx: Transaction, reason: str) -> None:
-        processes.end_engine(tx, self._engine_id, reason)
-        tx.event(
-            "ENGINE_STOPPED", actor=ENGINE, reason=reason, message=f"engine {self._engine_id}", ours=True
-        )
-
-    def _record_alert(self, tx: Transaction, reason: str, message: str) -> None:
-        tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason=reason, message=message)
 
     async def _load_types(self) -> None:
         """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""

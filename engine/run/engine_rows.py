@@ -1,0 +1,56 @@
+"""What an engine writes about itself: its row, its start, its stop, and what a person should hear of. Units."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ..edge import identity
+from ..store import processes
+from ..store.tasks import ENGINE
+from ..store.transaction import Transaction
+from .telling import counted
+
+DURABILITY = ("journal_mode", "synchronous")
+"""What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
+
+
+def record_start(tx: Transaction, incarnation: str, code_version: str, supervised: bool) -> tuple[int, str]:
+    """The row of this process as an engine, with its event. Returns its id and when it began (UTC text)."""
+    me = identity.me()
+    engine_id = processes.add_engine(
+        tx,
+        incarnation=incarnation,
+        pid=me.pid,
+        start_time=me.start_time,
+        boot_id=me.boot_id,
+        host=socket.gethostname(),
+        code_version=code_version,
+        supervisor_pid=os.getppid() if supervised else None,
+    )
+    tx.event(
+        "ENGINE_STARTED",
+        actor=ENGINE,
+        reason="started",
+        message=f"engine {engine_id}, pid {me.pid}",
+        payload={name: tx.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in DURABILITY},
+        ours=True,
+    )
+    return engine_id, tx.now
+
+
+def record_stopping(tx: Transaction, running: int) -> None:
+    """It takes no more; `running` attempts are asked to end."""
+    message = counted(running, "attempt runs", "attempts run")
+    tx.event("ENGINE_STOPPING", actor=ENGINE, reason="stop", message=message, ours=True)
+
+
+def record_end(tx: Transaction, engine_id: int) -> None:
+    """It has ended in order."""
+    processes.end_engine(tx, engine_id, "stopped")
+    tx.event("ENGINE_STOPPED", actor=ENGINE, reason="stopped", message=f"engine {engine_id}", ours=True)
+
+
+def record_alert(tx: Transaction, reason: str, message: str) -> None:
+    """What a person should hear of."""
+    tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason=reason, message=message)
