@@ -215,13 +215,15 @@ class Redactor:
         pair = self._secret_pair(value)
         for key, item in value.items():
             name = str(key)
-            place = f"{where}.{self.text(name)[:60]}"
+            masked = self.text(name)[:60]
+            place = f"{where}.{masked}"
+            yield from (Finding(f"a key of {where}", span.rule) for span in self._spans(name)[:1])
             is_secret = key == pair or self._is_named(name, item)
             if (
                 is_secret
                 and self._all_masked(item, depth, self._names.is_strong(name) or key == pair) != item
             ):
-                yield Finding(place, f"value of {name[:60]}")
+                yield Finding(place, f"value of {masked}")
             elif not is_secret:
                 yield from self._findings(item, place, depth)
 

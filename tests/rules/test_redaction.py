@@ -390,3 +390,17 @@ def test_a_cleaned_text_is_cut_visibly_and_keeps_only_what_is_asked():
 
 def test_markup_is_left_to_those_who_draw():
     assert clean("[@click=app.quit]press[/]") == "[@click=app.quit]press[/]"
+
+
+def test_a_secret_that_is_a_key_is_found_and_not_repeated():
+    token, login = "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "http://ann:Tr0ub4dor99@h.example/"
+    for key in (token, login):
+        for value in ({key: 1}, {"seen": {key: {"deep": 1}}}, [{key: [1]}]):
+            found = find_secrets(value)
+            assert found, value
+            assert not any(secret in str(each) for each in found for secret in (token, "Tr0ub4dor99"))
+
+
+def test_the_name_of_a_secret_value_is_told_without_secrets_of_its_own():
+    (first, *rest) = find_secrets({"password http://ann:Tr0ub4dor99@h.example/": "hunter2hunter2"})
+    assert "Tr0ub4dor99" not in f"{first}{rest}"
