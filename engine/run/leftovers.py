@@ -33,6 +33,15 @@ def end_leftovers(database: Path, incarnation: str, task_ids: list[int], clock: 
     ]
 
 
+def end_all(database: Path, clock: Clock) -> list[Left]:
+    """End every process of this database, whichever task or worker it is of. Returns what could not be ended.
+
+    Also where the database can't tell any more who they are; its engine and supervisor carry no mark.
+    """
+    prefix = f"{database_hash(database)}:"
+    return [left_of(process) for process in trees.end_tree(prefix, grace=0.0, clock=clock)]
+
+
 def left_of(process: Identity, task_id: int | None = None) -> Left:
     """A process that withstands, with its name as the kernel knows it."""
     return Left(process.pid, process.start_time, identity.name(process.pid), task_id)

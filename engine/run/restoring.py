@@ -27,12 +27,12 @@ from ..rules.timing import utc_text
 from ..store import backup, events, processes, requests, rewinding, slots, tasks
 from ..store.database import open_for_writing
 from ..store.durable import sync
-from ..store.replacing import Replacement, plan_file, replace, settle
+from ..store.replacing import Replacement, finish, plan_file, replace, settle
 from ..store.rewinding import Later
 from ..store.tasks import NO_LEASE
 from ..store.transaction import Redacts, Transaction
 from .crash import crash_at
-from .leftovers import end_leftovers
+from .leftovers import end_all, story
 from .losing import take_all
 from .policies import Policies
 from .telling import counted
@@ -77,6 +77,8 @@ def restore(
         )
     _refuse_a_log_beside(source)
     found = backup.check(source)
+    finish(config.db)
+    _remove_what_killed_restores_left(config.db)
     settle(config.db)
     later = rewinding.look(config.db, found.head, _open_tasks(source))
     _refuse_living_workers(later)
@@ -86,7 +88,7 @@ def restore(
     try:
         report = _prepare(config, source, new, actor, clock, redactor, later, aside, rerun=rerun)
         if not dry_run:
-            _end_what_still_runs(config, later, clock)
+            _end_what_still_runs(config, clock)
             crash_at("before_restore")
             head = _first_event_behind(new, found.head.event_id)
             replace(config.db, Replacement(new.name, aside.name, head, now), crash_at)
@@ -253,15 +255,22 @@ def _refuse_living_workers(later: Later) -> None:
         )
 
 
-def _end_what_still_runs(config: Config, later: Later, clock: Clock) -> None:
-    """Commands that outlived their workers: the restored copy knows nothing of them."""
-    for worker in later.open_workers:
-        if problems := end_leftovers(config.db, worker["incarnation"], [], clock):
-            raise Refused(
-                "something of the old engine still runs",
-                "; ".join(map(str, problems)),
-                "end it, then restore again",
-            )
+def _end_what_still_runs(config: Config, clock: Clock) -> None:
+    """Commands that outlived their workers: the copy knows nothing of them, and would start them beside themselves."""
+    if problems := end_all(config.db, clock):
+        raise Refused(
+            "something of the old engine still runs",
+            story(problems),
+            "end it, then restore again",
+        )
+
+
+def _remove_what_killed_restores_left(database: Path) -> None:
+    """Copies that were never put in the place of the database; a plan that needed one has been carried through."""
+    copy = re.compile(rf"\.{re.escape(database.name)}\.new-[0-9]+(-wal|-shm|-journal)?")
+    for path in database.parent.iterdir():
+        if copy.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _open_tasks(source: Path) -> list[int]:

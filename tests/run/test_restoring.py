@@ -17,7 +17,7 @@ import pytest
 from taskdeck.engine import views
 from taskdeck.engine.commands import make_redactor
 from taskdeck.engine.config import Config
-from taskdeck.engine.edge import identity
+from taskdeck.engine.edge import identity, trees
 from taskdeck.engine.errors import Refused, SchemaMismatch, StoreError
 from taskdeck.engine.rules.chain import Head
 from taskdeck.engine.rules.settings import TaskdeckSettings
@@ -245,6 +245,31 @@ def test_a_worker_that_is_still_alive_stands_in_the_way(box: Box) -> None:
     )
     with pytest.raises(Refused, match=f"pid {me.pid}"):
         box.restore()
+
+
+def test_a_command_that_outlived_its_worker_has_ended_before_the_restored_database_can_run_it_again(
+    box: Box,
+) -> None:
+    box.back_up()
+    task = box.scratch.running()
+    marked = {**os.environ, trees.VARIABLE: trees.mark(box.scratch.path, task["id"], 1)}
+    with subprocess.Popen(["sleep", "60"], env=marked) as command:
+        try:
+            box.restore(dry_run=True)
+            assert command.poll() is None
+            box.restore(rerun=True)
+            assert command.wait(5) == -signal.SIGKILL
+        finally:
+            command.kill()
+
+
+def test_what_a_killed_restore_left_is_cleared_away_by_the_next(box: Box) -> None:
+    box.back_up()
+    kept = [".taskdeck.db.new-", ".taskdeck.db.new-7.new-8", ".taskdeck.db.new-7x"]
+    for name in (".taskdeck.db.new-7", ".taskdeck.db.new-7-wal", ".taskdeck.db.new-123", *kept):
+        (box.folder / name).touch()
+    box.restore()
+    assert sorted(path.name for path in box.folder.glob(".taskdeck.db.new-*")) == sorted(kept)
 
 
 def test_a_dry_run_tells_the_same_and_changes_nothing(box: Box) -> None:
