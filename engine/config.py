@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -280,11 +280,11 @@ def _find(path: Path | None, environ: Mapping[str, str], here: Path | None) -> _
     for name, text in named:
         if text:
             return _read_named(name, text, environ, here)
-    if here and (local := _read(here / FILE_NAME, FILE_NAME, _is_ours)):
+    if here and (local := _read(here / FILE_NAME, FILE_NAME)) and _is_ours(local.data):
         return local
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
     usual = Path(home, "taskdeck", FILE_NAME)
-    return _read(usual, str(usual), lambda text: True)
+    return _read(usual, str(usual))
 
 
 def passed_over(
@@ -296,10 +296,10 @@ def passed_over(
         return None
     file = here / FILE_NAME
     try:
-        text = _bytes_of(file).decode("utf-8-sig")
-    except (OSError, ValueError):
-        return None
-    return None if _is_ours(text) else file
+        data = tomllib.loads(_bytes_of(file).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return None  # where it can't be read, `load` says so
+    return None if _is_ours(data) else file
 
 
 def _read_named(name: str, text: str, environ: Mapping[str, str], here: Path | None) -> _Source:
@@ -307,20 +307,23 @@ def _read_named(name: str, text: str, environ: Mapping[str, str], here: Path | N
         found = _absolute(text, environ, here)
     except Wrong as wrong:
         raise ConfigError([Problem(text, None, name, wrong.what, wrong.remedy)]) from None
-    source = _read(found, text, lambda text: True)
+    source = _read(found, text)
     if source is None:
         remedy = f"create it, or correct {name}"
         raise ConfigError([Problem(text, None, "", f"there is no such file (named by {name})", remedy)])
     return source
 
 
-def _is_ours(text: str) -> bool:
-    """Whether a `config.toml` found in the current directory is ours; another program's is left alone."""
-    return any(found.key[0] == "taskdeck" for found in key_lines(text))
+def _is_ours(data: Mapping[str, Any]) -> bool:
+    """Whether a `config.toml` found in the current directory is ours; another program's is left alone.
+
+    Only a file that can be read as a whole tells: a slip in ours must not lead to another database.
+    """
+    return "taskdeck" in data
 
 
-def _read(path: Path, shown_as: str, wanted: Callable[[str], bool]) -> _Source | None:
-    """The file's values; None where there is none or it isn't wanted, ConfigError where it can't be read."""
+def _read(path: Path, shown_as: str) -> _Source | None:
+    """The file's values; None where there is none, ConfigError where it can't be read."""
 
     def fail(line: int | None, key: str, what: str, remedy: str) -> ConfigError:
         return ConfigError([Problem(shown_as, line, key, what, remedy)])
@@ -338,8 +341,6 @@ def _read(path: Path, shown_as: str, wanted: Callable[[str], bool]) -> _Source |
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise fail(line, "", "a byte here is not UTF-8", "save the file as UTF-8") from None
-    if not wanted(text):
-        return None
     lines = key_lines(text)
     try:
         data = tomllib.loads(text)
@@ -370,8 +371,13 @@ def _syntax_problem(text: str, lines: list[KeyLine], error: Exception) -> tuple[
         key = ".".join(second.key)
         return second.line, key, f"defined twice, first on line {first.line}", "remove one of the two"
     place = f", column {found[2]}" if found and found[2] else ""
-    what = re.sub(r"['\"].*", "", what).strip(" (:") or "it is not valid"
-    return line, "", f"this is not TOML: {what}{place}", 'texts stand in quotes: key = "text"'
+    if not what.startswith(
+        "Expected "
+    ):  # that quotes a sign of TOML's own, the others what stands in the file
+        what = re.sub(r"['\"].*", "", what).strip(" (:") or "it is not valid"
+    unquoted = what.startswith(("Invalid value", "Expected newline"))
+    remedy = 'texts stand in quotes: key = "text"' if unquoted else "correct it there"
+    return line, "", f"this is not TOML: {what}{place}", remedy
 
 
 _DIRECTORIES: dict[tuple[str, ...], str] = {

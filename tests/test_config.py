@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.config import Config, load, read_secrets, secret_of
+from taskdeck.engine.config import Config, load, passed_over, read_secrets, secret_of
 from taskdeck.engine.errors import ConfigError
 from taskdeck.engine.rules.checks import Wrong, checks_of
 from taskdeck.engine.rules.declarations import LISTS, declared_route
@@ -117,7 +117,7 @@ def test_the_file_is_looked_for_in_order(home: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[tool.other]\nworkers = 9\n", "this is no TOML at all", "[engine]\nworkers = 9\n"]
+    "text", ["[tool.other]\nworkers = 9\n", 'key = "[taskdeck]"\n', "[engine]\nworkers = 9\n"]
 )
 def test_another_programs_config_file_is_left_alone(home: Path, text: str):
     assert read(home, text).file is None
@@ -196,6 +196,18 @@ exit_codes = { 300 = "fatal" }
 )  # fmt: skip
 def test_bad_toml_is_one_precise_mistake(home: Path, text: str, message: str):
     assert problems(home, text) == [message]
+
+
+@pytest.mark.parametrize(
+    "text", ['[taskdeck\ndb = "deck.db"\n', "[other]\nkey = \n", "this is no TOML at all"]
+)
+def test_a_file_here_that_is_no_toml_is_never_passed_over_for_another_database(home: Path, text: str):
+    (home / "config.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(environ={"HOME": str(home)}, cwd=home)
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line is not None, bool(problem.remedy)) == ("config.toml", True, True)
+    assert passed_over(environ={}, cwd=home) is None
 
 
 @pytest.mark.parametrize(
