@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.views import EngineView
 from taskdeck.tui import format as look
+from taskdeck.tui.verbs.status import UNSUPERVISED, next_steps
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls
@@ -319,3 +321,12 @@ def test_the_audit_is_verified_and_a_damage_is_named_with_exit_1(taskdeck: Calls
     assert "broken at event 2" in taskdeck("audit", "verify", code=1).out
     report = taskdeck("audit", "verify", "--json", code=1).lines[0]
     assert (report["ok"], report["event_id"]) == (False, 2)
+
+
+def test_status_says_first_what_keeps_the_work_from_going_on() -> None:
+    counts = {"FAILED": 1, "PENDING": 2}
+    waits, failed = next_steps(counts, EngineView(running=False))
+    assert waits.startswith("taskdeck run ")
+    assert failed == "taskdeck list state:failed"
+    assert next_steps(counts, EngineView(running=True)) == [UNSUPERVISED, failed]
+    assert next_steps(counts, EngineView(running=True, supervisor=7)) == [failed]

@@ -43,6 +43,8 @@ def alone(ctx: typer.Context) -> int:
 TROUBLE = ("NEEDS_REVIEW", "LOST", "FAILED", "DEAD")
 """States that a person should hear of first."""
 
+UNSUPERVISED = "taskdeck stop, then taskdeck run   (no supervisor: after a crash the engine stays down)"
+
 
 def _show(line: CommandLine) -> None:
     found = _gather(line)
@@ -99,7 +101,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
             ("storage", _storage(found["storage"])),
             ("audit", _anchor(found["anchor"])),
-            ("next", "\n".join(_next(found["counts"], running=running))),
+            ("next", "\n".join(next_steps(found["counts"], found["engine"]))),
         ],
         width=output.width(),
     )
@@ -117,18 +119,20 @@ def _tasks(counts: dict[str, int], *, running: bool) -> str:
     return ", ".join(f"{counts[name]} {words[name]}" for name in ordered) or "none"
 
 
-def _next(counts: dict[str, int], *, running: bool) -> list[str]:
-    """What a person should do now, if anything."""
+def next_steps(counts: dict[str, int], engine: views.EngineView) -> list[str]:
+    """What a person should do now, if anything: first what keeps all work from going on."""
     lines = []
+    open_ = sum(counts.get(name, 0) for name in ("PENDING", "RUNNING", "RETRYING", "LOST"))
+    if open_ and not engine.running:
+        lines.append(
+            f"taskdeck run   ({'1 task waits' if open_ == 1 else f'{open_} tasks wait'} for an engine)"
+        )
+    if engine.running and not engine.supervisor:
+        lines.append(UNSUPERVISED)
     if counts.get("NEEDS_REVIEW"):
         lines.append("taskdeck list state:needs_review   (then: taskdeck why ID)")
     if counts.get("FAILED"):
         lines.append("taskdeck list state:failed")
-    open_ = sum(counts.get(name, 0) for name in ("PENDING", "RUNNING", "RETRYING", "LOST"))
-    if open_ and not running:
-        lines.append(
-            f"taskdeck run   ({'1 task waits' if open_ == 1 else f'{open_} tasks wait'} for an engine)"
-        )
     return lines
 
 
