@@ -49,6 +49,11 @@ TWICE = 2.0
 class MainScreen(Screen[None], inherit_bindings=False):
     """What lies below every window; all keys are the app's and the panes'."""
 
+    def on_screen_resume(self) -> None:
+        """A window over it has closed: its keys are no longer those that work."""
+        for hints in self.query(Hints):
+            hints.tell(self)
+
 
 class DeckApp(App[None], inherit_bindings=False):
     """The deck on the database of `config`. `suspend` is called for ctrl+z; without it ctrl+z only says so."""

@@ -12,6 +12,7 @@ import pytest
 from taskdeck.engine import commands
 from taskdeck.engine.clock import ManualClock, SystemClock
 from taskdeck.tui.deck.screens.detail import DetailPage
+from taskdeck.tui.deck.widgets.panes import ResourceTable
 from tests.faults import fault
 from tests.inventoried import Inventory
 from tests.seeded import Seed
@@ -254,6 +255,32 @@ async def test_a_resource_is_taken_out_of_service_and_put_back(filled: Seed) -> 
         await opened.reads("⊘ gpu-2")
         await opened.press("p")
         await opened.reads("◦ gpu-2")
+
+
+async def test_a_busy_resource_is_drained_and_put_back_by_the_same_key(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("4")
+        await opened.reads("gpu-1")
+        await opened.press("p")
+        await opened.reads("gpu-1 is drained")
+        table = opened.app.page.query_one(ResourceTable)
+        await opened.becomes(lambda: table.current.drain)
+        await opened.press("p")
+        await opened.reads("gpu-1 is RUNNING")
+        await opened.becomes(lambda: not table.current.drain)
+
+
+async def test_the_keys_at_the_bottom_are_those_of_the_list_again_once_the_help_is_closed(
+    filled: Seed,
+) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("c cancel")
+        for key in ("question_mark", "escape", "q"):
+            await opened.press("question_mark")
+            await opened.reads("esc close")
+            await opened.press(key)
+            await opened.reads("c cancel")
 
 
 async def test_a_database_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ..route_text import page
 from ..states import Glyphs
 from ..widgets.panes import Pane, ResourceTable, RouteTable
 from ..widgets.text import TextPane, lines
-from .page import Page, Target
+from .page import Page, Target, standing
 
 
 class ResourcesPage(Page):
@@ -89,7 +89,7 @@ class RoutePage(Page):
         return self._text
 
     def target(self) -> Target:
-        return Target("route", [self._route], {self._route: self._found.state} if self._found else {})
+        return Target("route", [self._route], {self._route: standing(self._found)} if self._found else {})
 
     def questions(self) -> Mapping[str, Question]:
         return {"route": Question(reads.route(self._route), key=self._route, every=25)}

@@ -27,7 +27,11 @@ NOTHING = Target("", [])
 
 
 def standing(item: Any) -> str:
-    """The state that an act goes by: what is asked to pause counts as paused, so that it can be told to go on."""
+    """The state that an act goes by: what is asked to pause counts as paused, so that it can be told to go on, and what is
+    drained counts as disabled, so that it can be put back.
+    """
+    if getattr(item, "drain", False):
+        return "DISABLED"
     return "PAUSED" if getattr(item, "wanted", None) == "pause" else str(getattr(item, "state", ""))
 
 
