@@ -73,7 +73,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
             runs.setdefault(start.worker_id, []).append(run)
     suspects = {start.candidate.id for start in starts if start.candidate.suspect}
     wake_at = _earlier(tasks.next_due(tx), requests.next_dated(tx), rested_at)
-    return Dispatched(runs, suspects, tasks.wishes(tx), wake_at)
+    return Dispatched(runs, suspects, requests.wishes(tx), wake_at)
 
 
 def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:

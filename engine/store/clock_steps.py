@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..rules.timing import add_seconds, seconds_between
+from .requests import DATED
 from .tasks import ENGINE
 from .transaction import Transaction
 
@@ -18,7 +19,7 @@ _TASKS = (
 )
 _REQUESTS = (
     "SELECT id, created_at AS began, not_before AS until FROM request"
-    " WHERE done_at IS NULL AND created_at > ? AND not_before > created_at"
+    f" WHERE done_at IS NULL AND created_at > ? AND {DATED}"
 )
 
 

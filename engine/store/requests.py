@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peewee import fn
+from peewee import SQL, fn
 
 from .tables import Request
 from .transaction import Transaction
@@ -15,16 +15,25 @@ from .transaction import Transaction
 MANNERS = {"pause": ("pause", "stop"), "resume": ("resume",), "cancel": ("cancel", "kill")}
 """What is wanted of a task (`task.wanted`) → the verbs that ask for it, the gentler first."""
 
+DATED = "not_before > created_at"
+"""Is it dated ahead at all? What is not stands at once and for good, also where the clock is set back behind it."""
+_STANDS = "not_before <= max(created_at, ?)"
+"""Does it hold at this time (UTC text): was it never dated ahead, or is it due?"""
+_AHEAD = f"NOT {_STANDS}"
 
 # With each tick or each end of an attempt, hence constant SQL (docs/decisions/0003).
 _CLOSE_ALL = (
-    "UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL AND not_before <= ?"
+    f"UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL AND {_STANDS}"
 )
 _DUE = (
     "SELECT id, verb, task_id, args, actor FROM request"
-    " WHERE done_at IS NULL AND not_before <= ? AND not_before > created_at ORDER BY id"
+    f" WHERE done_at IS NULL AND not_before <= ? AND {DATED} ORDER BY id"
 )
-_NEXT = "SELECT min(not_before) FROM request WHERE done_at IS NULL AND not_before > ?"
+_NEXT = f"SELECT min(not_before) FROM request WHERE done_at IS NULL AND {_AHEAD}"
+_WISHES = (
+    "SELECT id, fence, worker_id, coalesce((SELECT verb FROM request WHERE task_id = task.id AND done_at IS NULL"
+    f" AND {_STANDS} ORDER BY request.id DESC LIMIT 1), wanted) AS verb FROM task WHERE wanted IS NOT NULL"
+)
 
 
 def add(
@@ -60,13 +69,18 @@ def standing(tx: Transaction, task_id: int) -> str | None:
     return _newest(tx, Request.verb, Request.task_id == task_id)
 
 
+def wishes(tx: Transaction) -> list[dict[str, Any]]:
+    """The wishes that are still open: id, fence, worker_id, and as `verb` what is wanted in which manner."""
+    return tx.rows(_WISHES, tx.now)
+
+
 def actor_of(tx: Transaction, task_id: int, wish: str) -> str | None:
     """Who asked for `wish` (pause, resume, cancel; in whichever manner) last, if that is still open."""
     return _newest(tx, Request.actor, Request.task_id == task_id, Request.verb.in_(MANNERS[wish]))
 
 
 def _newest(tx: Transaction, column: Any, *which: Any) -> str | None:
-    query = Request.select(column).where(*which, Request.done_at.is_null(), Request.not_before <= tx.now)
+    query = Request.select(column).where(*which, Request.done_at.is_null(), SQL(_STANDS, (tx.now,)))
     row = next(iter(query.order_by(Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
     return row[0] if row else None
 
@@ -92,7 +106,7 @@ def last_closed(tx: Transaction, actor: str, task_ids: list[int]) -> list[dict[s
 
 
 def _ahead(tx: Transaction, which: Any) -> list[dict[str, Any]]:
-    query = Request.select().where(which, Request.done_at.is_null(), Request.not_before > tx.now)
+    query = Request.select().where(which, Request.done_at.is_null(), SQL(_AHEAD, (tx.now,)))
     return list(query.order_by(Request.created_at, Request.id).dicts().execute(tx.db))
 
 

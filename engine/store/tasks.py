@@ -357,15 +357,6 @@ def set_wanted(tx: Transaction, task_id: int, wish: str | None) -> None:
     tx.connection.execute("UPDATE task SET wanted = ?, updated_at = ? WHERE id = ?", (wish, tx.now, task_id))
 
 
-def wishes(tx: Transaction) -> list[dict[str, Any]]:
-    """The wishes that are still open: id, fence, worker_id, and as `verb` what is wanted in which manner."""
-    return tx.rows(
-        "SELECT id, fence, worker_id, coalesce((SELECT verb FROM request WHERE task_id = task.id AND done_at IS NULL"
-        " AND not_before <= ? ORDER BY request.id DESC LIMIT 1), wanted) AS verb FROM task WHERE wanted IS NOT NULL",
-        tx.now,
-    )
-
-
 def let_go_suspended(tx: Transaction, task_id: int) -> None:
     """The suspended attempt of a PAUSED task was ended as a person wished: nobody holds it any more."""
     tx.connection.execute(

@@ -34,6 +34,7 @@ from taskdeck.engine.run.warden import Warden
 from taskdeck.engine.run.workforce import WorkerHandle, Workforce
 from taskdeck.engine.store import requests, tasks
 from taskdeck.engine.store.clock_steps import restart_waits
+from taskdeck.engine.store.requests import MANNERS
 from taskdeck.engine.store.writer import Writer
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
@@ -117,6 +118,33 @@ def test_the_seconds_in_which_an_act_can_be_undone_are_not_an_hour(scratch: Scra
     assert scratch.do(requests.due) == []
     scratch.clock.advance(5.0)
     assert [row["task_id"] for row in scratch.do(requests.due)] == [task_id]
+
+
+@pytest.mark.parametrize(("verb", "wish"), [(verb, wish) for wish in MANNERS for verb in MANNERS[wish]])
+def test_what_was_asked_before_the_clock_was_set_back_holds_at_once_and_is_closed(
+    scratch: Scratch, verb: str, wish: str
+) -> None:
+    task = scratch.running()
+    scratch.do(requests.add, verb, task["id"], ANN)
+    scratch.do(tasks.set_wanted, task["id"], wish)
+    scratch.clock.step(-90.0)
+    assert scratch.do(requests.standing, task["id"]) == verb
+    assert scratch.do(requests.actor_of, task["id"], wish) == ANN
+    assert [each["verb"] for each in scratch.do(requests.wishes)] == [verb]
+    assert (scratch.do(requests.dated, task["id"]), scratch.do(requests.next_dated)) == ([], None)
+    scratch.do(requests.close_all_of, task["id"], "done")
+    assert scratch.one("SELECT outcome FROM request") == "done"
+
+
+def test_what_is_dated_ahead_does_not_hold_before_its_time_whatever_the_clock_says(scratch: Scratch) -> None:
+    task = scratch.running()
+    due = add_seconds(now(scratch), 5.0)
+    scratch.do(requests.add, "cancel", task["id"], ANN, not_before=due)
+    for step in (0.0, -90.0):
+        scratch.clock.step(step)
+        scratch.do(requests.close_all_of, task["id"], "the attempt ended")
+        assert scratch.do(requests.standing, task["id"]) is None
+        assert (len(scratch.do(requests.dated, task["id"])), scratch.do(requests.next_dated)) == (1, due)
 
 
 def test_a_duration_over_a_step_back_is_not_negative(scratch: Scratch) -> None:

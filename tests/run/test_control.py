@@ -9,7 +9,7 @@ from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
 from taskdeck.engine.run.messages import Outcome
 from taskdeck.engine.run.outcomes import Outcomes
-from taskdeck.engine.store import tasks
+from taskdeck.engine.store import requests, tasks
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
@@ -128,7 +128,7 @@ def test_a_stop_is_kept_as_a_wish_to_pause_and_a_kill_as_one_to_cancel(scratch: 
     stopped, killed = scratch.running(), scratch.running()
     assert act(scratch, "stop", stopped["id"]) == "asked to stop"
     assert act(scratch, "kill", killed["id"]) == "is killed"
-    assert [wish["verb"] for wish in scratch.do(tasks.wishes)] == ["stop", "kill"]
+    assert [wish["verb"] for wish in scratch.do(requests.wishes)] == ["stop", "kill"]
     assert [scratch.row(each["id"])["wanted"] for each in (stopped, killed)] == ["pause", "cancel"]
 
 

@@ -41,9 +41,9 @@ def test_an_act_that_waits_is_done_when_its_time_comes_and_once(scratch: Scratch
 def test_a_cancel_of_what_runs_reaches_its_attempt_when_it_is_due(scratch: Scratch) -> None:
     task = scratch.running()
     ask(scratch, "cancel", task["id"])
-    assert scratch.do(tasks.wishes) == []
+    assert scratch.do(requests.wishes) == []
     due(scratch)
-    assert [wish["verb"] for wish in scratch.do(tasks.wishes)] == ["cancel"]
+    assert [wish["verb"] for wish in scratch.do(requests.wishes)] == ["cancel"]
 
 
 def test_what_is_taken_back_never_happens(scratch: Scratch) -> None:

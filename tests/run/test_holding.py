@@ -8,7 +8,7 @@ from taskdeck.engine.errors import UsageError
 from taskdeck.engine.rules.declarations import ResourceDeclaration
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control, holding
-from taskdeck.engine.store import holds, slots, tasks
+from taskdeck.engine.store import holds, requests, slots, tasks
 from tests.scratch import ANN, Scratch
 
 
@@ -44,7 +44,7 @@ def test_what_runs_in_a_held_type_is_asked_and_nothing_else(scratch: Scratch) ->
     assert hold(scratch, "type:fetch")["tasks"] == [fetch["id"]]
     assert wanted(scratch, fetch, mail) == ["pause", None]
     assert hold(scratch, "all", "stop")["tasks"] == [fetch["id"], mail["id"]]
-    assert [wish["verb"] for wish in scratch.do(tasks.wishes)] == ["stop", "stop"]
+    assert [wish["verb"] for wish in scratch.do(requests.wishes)] == ["stop", "stop"]
 
 
 def test_what_runs_may_go_on(scratch: Scratch) -> None:
