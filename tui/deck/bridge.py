@@ -39,6 +39,8 @@ class Trouble(NamedTuple):
     """What came instead of a value: what is wrong, why, and what to do."""
 
     error: TaskdeckError
+    unforeseen: bool = False
+    """Not one of taskdeck's own refusals."""
 
     def __str__(self) -> str:
         return str(self.error)
@@ -150,6 +152,8 @@ class Bridge:
                 self._refuse(Trouble(error))
                 # One that isn't there yet is being made, by the engine beside this deck: look again soon.
                 self._pause(PACE if isinstance(error, NotFound) else PATIENCE)
+            except _Unreadable:  # an open connection may stay unreadable for good where a new one is not
+                self._pause(PATIENCE)
             except Exception as error:
                 self._refuse(_unforeseen(error))
                 self._pause(PATIENCE)
@@ -177,6 +181,10 @@ class Bridge:
     def _pause(self, seconds: float) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
+
+
+class _Unreadable(Exception):
+    """Nothing of what was due could be read, and nobody knows why."""
 
 
 class _Reading:
@@ -208,8 +216,13 @@ class _Reading:
         wanted = self._bridge._wanted
         due = {name: each for name, each in wanted.items() if changed or self._is_due(name, each)}
         self._keys = {name: each.key for name, each in wanted.items()}
+        failed = 0
         for name, each in due.items():  # each as it comes: the first waits for no other
-            self._bridge._deliver({name: _answer(each.read, self._view)})
+            answer = _answer(each.read, self._view)
+            failed += isinstance(answer, Trouble) and answer.unforeseen
+            self._bridge._deliver({name: answer})
+        if due and failed == len(due):
+            raise _Unreadable
 
     def _is_due(self, name: str, question: Question) -> bool:
         if name not in self._keys or self._keys[name] != question.key:
@@ -228,4 +241,4 @@ def _answer(read: Callable[[views.View], Any], view: views.View) -> Any:
 
 def _unforeseen(error: Exception) -> Trouble:
     what = f"this could not be read: {type(error).__name__}"
-    return Trouble(TaskdeckError(what, str(error), "press R to read again"))
+    return Trouble(TaskdeckError(what, str(error), "press R to read again"), unforeseen=True)

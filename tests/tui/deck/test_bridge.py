@@ -84,6 +84,19 @@ def test_what_fails_is_told_and_the_rest_is_read(listener: Listener) -> None:
     listener.until(lambda heard: any(name == "wrong" and isinstance(value, Trouble) for name, value in heard))
 
 
+def test_a_view_that_can_read_nothing_any_more_is_opened_anew(listener: Listener) -> None:
+    broken: list[int] = []
+
+    def read(view: Any) -> str:
+        broken.append(id(view))
+        if len(set(broken)) == 1:
+            raise OSError("disk I/O error")
+        return "read"
+
+    listener.bridge.show({"it": Question(read, every=1)})
+    listener.until(lambda heard: ("it", "read") in heard)
+
+
 def test_a_missing_database_is_told_and_tried_again(tmp_path: Path) -> None:
     listener = Listener(tmp_path / "later.db")
     listener.bridge.show({"counts": Question(lambda view: view.counts()["PENDING"])})
