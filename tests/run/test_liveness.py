@@ -133,6 +133,26 @@ async def test_a_worker_that_lives_keeps_its_task_and_has_a_fresh_lease(engine: 
     assert engine.process.poll() is None
 
 
+@fault("TF260")
+async def test_a_recovery_that_takes_longer_than_a_lease_costs_no_healthy_worker_its_task(
+    engine: Engine,
+) -> None:
+    orphans = []
+    for number in range(2, 42):  # workers that no process is behind
+        worker_id = engine.scratch.worker(f"w{number}", 2**22 + number)
+        orphans += [engine.scratch.start(engine.scratch.add(), worker_id)["id"] for _ in range(5)]
+    begun, recovering = engine.clock.boot(), asyncio.create_task(engine.begin())
+    while not recovering.done():
+        engine.clock.advance(10)
+        await asyncio.wait({recovering}, timeout=0.001)
+    assert engine.clock.boot() - begun > engine.config.engine.lease
+    await engine.ticks(60)
+    assert engine.process.poll() is None
+    row = engine.scratch.row(engine.task["id"])
+    assert (row["state"], row["fence"]) == (tasks.RUNNING, engine.task["fence"])
+    assert {engine.scratch.state(each).value for each in orphans} == {"PENDING"}
+
+
 @fault("TF027")
 async def test_silence_is_shown_with_the_evidence_and_only_the_end_of_the_lease_ends_the_worker(
     engine: Engine,

@@ -34,7 +34,7 @@ def terminal() -> Iterator[Terminal]:
         terminal.close()
 
 
-@fault("TF157", "TF162")
+@fault("TF154", "TF157", "TF162")
 def test_of_hostile_texts_a_terminal_gets_the_text_alone_and_no_colour_where_none_is_wanted(
     terminal: Terminal,
 ) -> None:
