@@ -18,6 +18,7 @@ import msgspec
 from .clock import Clock, system_clock
 from .config import Config, read_secrets
 from .errors import NotFound
+from .rules.checkpoints import undone_under
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.holds import EVERYTHING
 from .rules.holds import named as hold_named
@@ -231,14 +232,16 @@ class View:
     def _records(self, task_id: int, attempts: list[Row]) -> dict[str, Any]:
         """What one task has on record."""
         numbers = {row["id"]: row["number"] for row in attempts}
+        operations = self._reader.operations(task_id)
+        undone = undone_under(operations)
         return {
             "attempts": [
                 self._shaper.attempt(row, **held) for row, held in self._stock.attempts(task_id, attempts)
             ],
             "checkpoints": [
-                self._shaper.checkpoint(row, numbers) for row in self._reader.checkpoints(task_id)
+                self._shaper.checkpoint(row, numbers, undone) for row in self._reader.checkpoints(task_id)
             ],
-            "operations": [self._shaper.operation(row, numbers) for row in self._reader.operations(task_id)],
+            "operations": [self._shaper.operation(row, numbers) for row in operations],
             "rollback": [self._shaper.step(row) for row in self._reader.rollback_steps(task_id)],
         }
 

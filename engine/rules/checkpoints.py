@@ -13,6 +13,10 @@ from msgspec import Struct
 
 from ..errors import InvalidPayload
 from . import payloads
+from .rollback import is_step
+
+ROLLED_BACK = "rolled_back"
+"""Stage of the row that says `from the beginning` because the task was rolled back, not since a person chose so."""
 
 
 class Resume(Struct, frozen=True):
@@ -74,6 +78,20 @@ def fault_of(data: str, version: int, wanted: int, *, migrates: bool = False) ->
     except InvalidPayload as error:
         return error.why
     return "" if isinstance(value, dict) else "it is no object"
+
+
+def undone_under(operations: Iterable[Mapping[str, Any]]) -> int:
+    """The fence of the last undo step that was done (0 = none): what was saved under a smaller one builds on what is undone.
+
+    By fences, which no step of the clock moves. `operations` are those of one task (`scope`, `state`, `fence`).
+    """
+    done = (row["fence"] for row in operations if is_step(row["scope"]) and row["state"] == "DONE")
+    return max(done, default=0)
+
+
+def is_undone(row: Mapping[str, Any], under: int) -> bool:
+    """Whether a kept row (`fence`, `again_from`) builds on effects that were rolled back; the beginning never does."""
+    return row["again_from"] != 0 and row["fence"] < under
 
 
 def is_valid(data: str, version: int, wanted: int) -> bool:

@@ -44,7 +44,10 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
-    """One kept checkpoint. `again_from` is the one that a person chose to go on from by this one, 0 = the beginning."""
+    """One kept checkpoint. `again_from` is the one that a person chose to go on from by this one, 0 = the beginning.
+
+    `undone`: the task was rolled back since, and can't go on from it.
+    """
 
     number: int
     attempt: int | None
@@ -54,6 +57,7 @@ class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     summary: str
     again_from: int | None = None
+    undone: bool = False
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,11 @@ def operation(task_id: int, number: int, name: str) -> tuple[str, str]:
     return f"rollback:{task_id}", f"{number}:{name}"[:500]
 
 
+def is_step(scope: str) -> bool:
+    """Whether operations of this scope are undo steps."""
+    return scope.startswith("rollback:")
+
+
 def next_step(steps: Sequence[Step], round: int) -> Step | None:
     """The last registered step that has not been tried in this round."""
     return next((step for step in steps if step["tried"] < round), None)

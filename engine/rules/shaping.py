@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from .checkpoints import is_undone
 from .models import AttemptView, CheckpointView, OperationView, Progress, StepView, TaskView, WorkerView
 from .redaction import Redactor
 from .selection import COMMAND_TYPE
@@ -92,8 +93,8 @@ class Shaper:
             **{name: row[name] for name in _SAME_IN_ATTEMPT},
         )
 
-    def checkpoint(self, row: Row, attempts: Mapping[int, int]) -> CheckpointView:
-        """One kept checkpoint; `attempts` are numbers by row id."""
+    def checkpoint(self, row: Row, attempts: Mapping[int, int], undone: int = 0) -> CheckpointView:
+        """One kept checkpoint; `attempts` are numbers by row id, `undone` is the fence of the last undo step done."""
         return CheckpointView(
             number=row["seq"],
             attempt=attempts.get(row["attempt_id"]),
@@ -103,6 +104,7 @@ class Shaper:
             bytes=len(row["data"].encode()),
             summary=self._redactor.text(row["stage"] or row["data"][:SUMMARY]),
             again_from=row["again_from"],
+            undone=is_undone(row, undone),
         )
 
     def operation(self, row: Row, attempts: Mapping[int, int]) -> OperationView:

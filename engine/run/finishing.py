@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from ..rules.checkpoints import ROLLED_BACK, is_undone, undone_under
 from ..rules.rollback import Ending
 from ..rules.tasks import CANCELLED, DEAD, LOST, NEEDS_REVIEW, PAUSED, PENDING, RETRYING, RUNNING, TaskState
-from ..store import checkpoints, requests, rollback, tasks
+from ..store import checkpoints, operations, requests, rollback, tasks
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
 from .telling import counted
@@ -103,6 +104,9 @@ def give_up(tx: Transaction, task: Task, actor: str) -> int:
             message=", ".join(f"{step['number']}:{step['name']}" for step in reversed(steps)),
             payload={"steps": len(steps)},
         )
+    kept = checkpoints.newest_first(tx, task["id"])
+    if kept and is_undone(kept[0], undone_under(operations.of_task(tx, task["id"]))):
+        _forget_progress(tx, task)  # the steps that were done before stay done
     return len(steps)
 
 
@@ -144,12 +148,12 @@ def _forget_progress(tx: Transaction, task: Task) -> None:
     """Where the handler was means nothing any more: should a person run it again, it starts from the beginning."""
     kept = checkpoints.newest_first(tx, task["id"])
     if kept and kept[0]["again_from"] != 0:
-        checkpoints.add_choice(tx, task, 0)
+        checkpoints.add_choice(tx, task, 0, ROLLED_BACK)
         tx.event(
             "CHECKPOINT_CHOSEN",
             actor=ENGINE,
             task_id=task["id"],
-            reason="rolled_back",
+            reason=ROLLED_BACK,
             message="starts again from the beginning, should it run again",
             payload={"seq": kept[0]["seq"] + 1, "from": 0},
             ours=True,

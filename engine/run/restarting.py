@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import Refused, UsageError
-from ..rules.checkpoints import fault_of
-from ..store import checkpoints, processes
+from ..rules.checkpoints import fault_of, is_undone, undone_under
+from ..store import checkpoints, operations, processes
 from ..store.transaction import Transaction
 from .messages import TypeInfo, from_stored
 
@@ -30,12 +30,19 @@ def choose(tx: Transaction, task: Mapping[str, Any], wanted: Any, actor: str) ->
 
 def _checked(tx: Transaction, task: Mapping[str, Any], kept: list[dict[str, Any]], number: int) -> int:
     """The number, of one that is there and can be resumed from; 0 where it stands for the beginning."""
+    under = undone_under(operations.of_task(tx, task["id"]))
     see = f"see: taskdeck show {task['id']}"
     found = next((row for row in kept if row["seq"] == number), None)
     if found is None:
-        raise Refused(f"#{task['id']} has no checkpoint {number}", _offer(kept), see)
+        raise Refused(f"#{task['id']} has no checkpoint {number}", _offer(kept, under), see)
     if found["again_from"] == 0:
         return 0
+    if is_undone(found, under):
+        raise Refused(
+            f"#{task['id']} can't go on from checkpoint {number}",
+            "it was saved before the task was rolled back, and what it builds on is undone",
+            f"taskdeck retry {task['id']} --from start",
+        )
     if why := _fault(tx, task, found):
         raise Refused(f"#{task['id']} can't go on from checkpoint {number}", why, see)
     return number
@@ -73,7 +80,8 @@ def _note(
     )
 
 
-def _offer(kept: list[dict[str, Any]]) -> str:
+def _offer(kept: list[dict[str, Any]], under: int) -> str:
     if not kept:
         return "nothing was saved yet: it starts from the beginning anyway"
-    return f"kept are: {', '.join(str(row['seq']) for row in kept)}; or start"
+    left = [str(row["seq"]) for row in kept if not is_undone(row, under)]
+    return f"kept are: {', '.join(left)}; or start" if left else "what was kept is undone: only start is left"

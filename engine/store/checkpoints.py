@@ -34,26 +34,27 @@ def add(
     return seq
 
 
-def add_choice(tx: Transaction, task: Mapping[str, Any], number: int) -> None:
+def add_choice(tx: Transaction, task: Mapping[str, Any], number: int, stage: str = "") -> None:
     """A person chose where the next attempt goes on: behind the last checkpoint stands a copy of `number` (0 = nothing).
 
     A copy, so that whatever happens next, nobody resumes behind it, and what was saved since stays to be seen.
+    `stage` is that of the beginning; a copy has its own.
     """
     tx.connection.execute(
         "INSERT INTO checkpoint(task_id, attempt_id, fence, seq, version, stage, data, created_at, again_from)"
         " SELECT task_id, id, fence, (SELECT coalesce(max(seq), 0) + 1 FROM checkpoint WHERE task_id = :task),"
         " coalesce((SELECT version FROM checkpoint WHERE task_id = :task AND seq = :number), 0),"
-        " coalesce((SELECT stage FROM checkpoint WHERE task_id = :task AND seq = :number), ''),"
+        " coalesce((SELECT stage FROM checkpoint WHERE task_id = :task AND seq = :number), :stage),"
         " coalesce((SELECT data FROM checkpoint WHERE task_id = :task AND seq = :number), '{}'), :now, :number"
         " FROM attempt WHERE task_id = :task ORDER BY number DESC LIMIT 1",
-        {"task": task["id"], "number": number, "now": tx.now},
+        {"task": task["id"], "number": number, "stage": stage, "now": tx.now},
     )
 
 
 def newest_first(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
-    """The kept checkpoints of a task: seq, version, stage, data (JSON text, unchecked), created_at, again_from."""
+    """The kept checkpoints of a task: seq, fence, version, stage, data (JSON text, unchecked), created_at, again_from."""
     return tx.rows(
-        "SELECT seq, version, stage, data, created_at, again_from FROM checkpoint WHERE task_id = ?"
+        "SELECT seq, fence, version, stage, data, created_at, again_from FROM checkpoint WHERE task_id = ?"
         " ORDER BY seq DESC",
         task_id,
     )

@@ -366,6 +366,41 @@ def test_what_is_undone_may_be_done_anew_from_the_beginning(scratch: Scratch, en
     assert answer.value["state"] == "new"
 
 
+def test_no_checkpoint_from_before_a_rollback_is_gone_on_from(scratch: Scratch, engine: Engine) -> None:
+    run = with_steps(engine, "a")
+    engine.save(run, '{"made": true}')
+    engine.fail(run, FailureClass.FATAL)
+    assert roll_back(engine) == ["a"]
+    why = f"what it builds on is undone.*taskdeck retry {run.task_id} --from start"
+    with pytest.raises(Refused, match=f"can't go on from checkpoint 1: .*{why}"):
+        act(scratch, "retry", run.task_id, **{"from": 1})
+    with pytest.raises(Refused, match="no checkpoint 9: kept are: 2; or start"):
+        act(scratch, "retry", run.task_id, **{"from": 9})
+    assert scratch.state(run.task_id) is TaskState.FAILED
+    act(scratch, "retry", run.task_id, **{"from": "start"})
+    again = started(engine)
+    assert again.checkpoint == "{}"
+    engine.save(again, '{"made": "anew"}')
+    engine.fail(again, FailureClass.FATAL)
+    assert "checkpoint 4" in act(scratch, "retry", run.task_id, **{"from": 4})
+
+
+@pytest.mark.parametrize("verb", ["cancel", "discard"])
+def test_a_rollback_given_up_half_way_leaves_no_checkpoint_to_go_on_from_either(
+    scratch: Scratch, engine: Engine, verb: str
+) -> None:
+    run = with_steps(engine, "a", "b")
+    engine.save(run, '{"made": true}')
+    cancel_at_a_checkpoint(engine, run)
+    engine.fail(started(engine), FailureClass.FATAL)
+    assert roll_back(engine) == ["a"]
+    act(scratch, verb, run.task_id, no_rollback=True)
+    with pytest.raises(Refused, match="is undone"):
+        act(scratch, "retry", run.task_id, **{"from": 1})
+    act(scratch, "retry", run.task_id)
+    assert started(engine).checkpoint == "{}"
+
+
 def test_an_effect_that_certainly_did_not_happen_is_not_undone(scratch: Scratch, engine: Engine) -> None:
     scratch.add()
     run = started(engine)

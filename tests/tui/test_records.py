@@ -164,6 +164,22 @@ def test_undo_steps_can_be_given_up(taskdeck: Calls, seed: Seed) -> None:
     assert (found["state"], found["ending"], found["rollback"][0]["state"]) == ("CANCELLED", None, "DROPPED")
 
 
+def test_a_checkpoint_from_before_a_rollback_is_shown_as_undone(taskdeck: Calls, seed: Seed) -> None:
+    task_id = failed(seed, '{"page":1}')
+    with seed.writing() as tx:
+        task = tasks.get(tx, task_id)
+        attempt = tx.row("SELECT id, fence FROM attempt WHERE task_id = ?", task_id)
+        assert attempt
+        operations.begin(tx, f"rollback:{task_id}", "1:release", task_id, attempt["id"], attempt["fence"] + 1)
+        checkpoints.add_choice(tx, task, 0, "rolled_back")
+    seed.sql("UPDATE operation SET state = 'DONE'")
+    shown = taskdeck("show", str(task_id)).out
+    assert "from the beginning, since it was rolled back" in shown
+    assert 'undone: {"page":1}' in shown
+    found = taskdeck("show", str(task_id), "--json").lines[0]["checkpoints"]
+    assert [each["undone"] for each in found] == [False, True]
+
+
 def test_what_could_not_be_rolled_back_says_what_to_do(taskdeck: Calls, seed: Seed) -> None:
     task_id = str(with_steps(seed, "release"))
     taskdeck("cancel", task_id)

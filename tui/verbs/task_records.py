@@ -9,7 +9,7 @@ from .. import output
 
 
 def checkpoints(task: views.TaskView) -> list[str]:
-    """The checkpoints that `retry --from` takes, newest first."""
+    """The kept checkpoints, newest first; `retry --from` takes them but for those that are undone."""
     if not isinstance(task.checkpoints, list) or not task.checkpoints:
         return []
     now = views.now()
@@ -30,8 +30,10 @@ def checkpoints(task: views.TaskView) -> list[str]:
 
 def _what(found: views.CheckpointView) -> str:
     if found.again_from == 0:
-        return "from the beginning, as a person wants it"
+        why = "since it was rolled back" if found.stage == "rolled_back" else "as a person wants it"
+        return f"from the beginning, {why}"
     again = f"again from {found.again_from}: " if found.again_from else ""
+    again = f"undone: {again}" if found.undone else again
     return again + look.tidy(found.summary)
 
 
