@@ -64,6 +64,13 @@ def refuse_what_is_no_database(path: Path) -> None:
         raise StoreError(
             f"{path} can't be used as a database", "it is no regular file", "name another with --db"
         )
+    # A restore that was interrupted may have left the old file a second name; it ends with a file of one.
+    if found.st_nlink > 1 and not os.path.exists(f"{path}.restoring"):
+        raise StoreError(
+            f"{path} can't be used as a database",
+            f"the file has {found.st_nlink} names (hard links): under each an engine could work on it, unseen by the others",
+            f"remove the others; find them with: find DIRECTORY -xdev -samefile {path}",
+        )
     with open(path, "rb") as file:
         head = file.read(16)
     if head and head != b"SQLite format 3\0":

@@ -15,7 +15,12 @@ from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.store import database, leftover_log, tables
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.direct import write_once
-from taskdeck.engine.store.transaction import SCHEMA_VERSION, WRITER_PRAGMAS, Transaction
+from taskdeck.engine.store.transaction import (
+    SCHEMA_VERSION,
+    WRITER_PRAGMAS,
+    Transaction,
+    refuse_what_is_no_database,
+)
 from tests.faults import fault
 from tests.scratch import Scratch
 
@@ -254,3 +259,21 @@ def test_a_strangers_log_is_named_and_nothing_is_changed(
     reopened = open_for_writing(made.path, NOW)
     assert reopened.execute_sql("SELECT count(*) FROM task").fetchone() == (300,)
     reopened.close()
+
+
+def test_a_database_of_two_names_is_refused_under_both_unless_a_restore_gave_it_the_second(
+    tmp_path: Path,
+) -> None:
+    path, other = tmp_path / "taskdeck.db", tmp_path / "other.db"
+    open_for_writing(path, NOW).close()
+    other.hardlink_to(path)
+    for name in (path, other):
+        with pytest.raises(StoreError, match=r"the file has 2 names \(hard links\)") as refusal:
+            refuse_what_is_no_database(name)
+        assert refusal.value.remedy.endswith(f"-samefile {name}")
+    plan = tmp_path / "taskdeck.db.restoring"
+    plan.touch()
+    refuse_what_is_no_database(path)
+    plan.unlink()
+    other.unlink()
+    refuse_what_is_no_database(path)
