@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +58,7 @@ class DatabaseLock:
         self.file = lock_file(path)
         self._words = (role, incarnation, os.fspath(socket))
         self._fd: int | None = None
+        self._taking = threading.Lock()
 
     @property
     def held(self) -> bool:
@@ -87,6 +89,15 @@ class DatabaseLock:
 
     def intact(self) -> bool:
         """Does the name still lead to the file we hold? If not, another engine could start."""
+        with self._taking:
+            return self._is_intact()
+
+    def take_again(self) -> bool:
+        """Have the name lead to our lock again, where somebody removed it. False = another process holds it by now."""
+        with self._taking:
+            return self._take_again()
+
+    def _is_intact(self) -> bool:
         if self._fd is None:
             return False
         try:
@@ -94,9 +105,8 @@ class DatabaseLock:
         except FileNotFoundError:
             return False
 
-    def take_again(self) -> bool:
-        """Have the name lead to our lock again, where somebody removed it. False = another process holds it by now."""
-        if self._fd is None or self.intact():
+    def _take_again(self) -> bool:
+        if self._fd is None or self._is_intact():
             return self._fd is not None
         make_private_directory(self.file.parent)
         fd = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

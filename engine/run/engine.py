@@ -25,7 +25,7 @@ from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
-from ..rules.storage import Trouble
+from ..rules.storage import Fault, Trouble
 from ..rules.timing import parse_utc, utc_text
 from ..store import processes, tasks
 from ..store.clock_steps import restart_waits
@@ -52,7 +52,7 @@ from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
 from .reloading import Reloader
-from .storage import StorageWatch
+from .storage import StorageWatch, hold
 from .telling import counted
 from .warden import Warden
 from .workforce import Workforce
@@ -122,7 +122,12 @@ class Engine:
         try:
             database = await asyncio.to_thread(open_for_writing, self.config.db, utc_text(self.clock.utc()))
             self.writer = Writer(
-                database, self.config.db, clock=self.clock, boot_id=identity.boot_id(), redactor=self.redactor
+                database,
+                self.config.db,
+                clock=self.clock,
+                boot_id=identity.boot_id(),
+                redactor=self.redactor,
+                guard=self._guard,
             )
             claim(self.config.log_directory, self.config.db)
             self.storage = StorageWatch(
@@ -153,6 +158,13 @@ class Engine:
             if (holder is not None and holder.role == "engine") or self.clock.monotonic() > deadline:
                 raise already_running(self.config)
             await self.clock.pause(0.02)
+
+    def _guard(self) -> Trouble | None:
+        """Why the database is not ours any more; asked by the writer's thread. Once it is taken, this engine ends."""
+        trouble = hold(self._lock, self.config.db)
+        if trouble is not None and trouble.fault is Fault.TAKEN:
+            self._loop.call_soon_threadsafe(lambda: self.request_stop(now=True))
+        return trouble
 
     def _acquire(self) -> bool:
         try:
@@ -271,7 +283,7 @@ class Engine:
 
     def _install_signals(self) -> None:
         self._hurry = asyncio.Event()
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request_stop)
         loop.add_signal_handler(signal.SIGHUP, self._reloader.request)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ..clock import Clock
@@ -118,16 +119,9 @@ class StorageWatch:
 
     def _hold_the_lock(self) -> None:
         """A lock whose file was removed guards nothing: another engine could start."""
-        if self._lock.intact():
-            return
-        with suppress(OSError):
-            if self._lock.take_again():
-                log.warning("%s was removed; it is made and held again", self._lock.file)
-                return
-            holder = DatabaseLock.holder(self.config.db)
-            who = f"pid {holder.pid}" if holder else "another process"
-            why = f"{self._lock.file} was removed, and {who} took the database meanwhile"
-            self._writer.forbid(Trouble(Fault.TAKEN, why, "see: taskdeck status"))
+        trouble = hold(self._lock, self.config.db)
+        if trouble is not None and trouble.fault is Fault.TAKEN:
+            self._writer.forbid(trouble)
             self._on_taken()
 
     async def rest(self) -> None:
@@ -179,6 +173,23 @@ class StorageWatch:
     async def rest_of_logs(self) -> None:
         """Until the logs are counted again."""
         await self._clock.pause(self._rest)
+
+
+def hold(lock: DatabaseLock, database: Path) -> Trouble | None:
+    """Hold the lock again where its file was removed; otherwise why the database is not ours. For any thread."""
+    try:
+        if lock.intact():
+            return None
+        if lock.take_again():
+            log.warning("%s was removed; it is made and held again", lock.file)
+            return None
+    except OSError as error:
+        why = f"{lock.file} was removed and can't be made again: {error.strerror or error}"
+        return Trouble(Fault.BROKEN, why, f"let this user write in {lock.file.parent}")
+    holder = DatabaseLock.holder(database)
+    who = f"pid {holder.pid}" if holder else "another process"
+    why = f"{lock.file} was removed, and {who} took the database meanwhile"
+    return Trouble(Fault.TAKEN, why, "see: taskdeck status")
 
 
 def _nothing(tx: Transaction) -> None:

@@ -45,7 +45,14 @@ class Writer:
     """Runs units of work on the write connection in a thread of its own; what `write` answers is durable."""
 
     def __init__(
-        self, database: SqliteDatabase, path: Path, *, clock: Clock, boot_id: str, redactor: Redacts
+        self,
+        database: SqliteDatabase,
+        path: Path,
+        *,
+        clock: Clock,
+        boot_id: str,
+        redactor: Redacts,
+        guard: Callable[[], Trouble | None] = lambda: None,
     ) -> None:
         self._database = database
         self._path = path
@@ -58,6 +65,8 @@ class Writer:
         self.commits = 0
         self.trouble: Trouble | None = None
         """Why the last group could not be committed. It is over once something has really been written again."""
+        self._guard = guard
+        """Asked before each commit, in the writer's thread: why the database is not ours to write; None = it is."""
         self._forbidden: Trouble | None = None
         self.held_back = False
         """Somebody reads an old state of the database, so that the write-ahead log can't be taken over whole."""
@@ -119,6 +128,8 @@ class Writer:
                 settled.append(self._one(future, unit, args))
                 if not self._transaction.connection.in_transaction:
                     raise sqlite3.OperationalError("the transaction was rolled back by SQLite")
+            # Within the transaction: whoever takes the database from here on waits for this commit, and sees it.
+            self._see_that_none_took_it()
             self._transaction.commit()
             self.commits += 1
             if self._transaction.connection.total_changes != written:
@@ -149,6 +160,15 @@ class Writer:
         self._database.connect()
         self._transaction.use(self._database.connection())
         self.file = DatabaseFile(self._path)
+
+    def _see_that_none_took_it(self) -> None:
+        """Raise `_Lost` where the guard objects; once another process has taken the database, for good."""
+        trouble = self._forbidden or self._guard()
+        if trouble is None:
+            return
+        if trouble.fault is Fault.TAKEN:
+            self._forbidden = trouble
+        raise _Lost(trouble)
 
     def _loss(self, standing: Standing) -> Trouble:
         gone = standing is Standing.GONE

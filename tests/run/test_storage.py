@@ -21,7 +21,7 @@ from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.settings import StorageSettings, TaskdeckSettings
 from taskdeck.engine.run.attempt_logs import log_path
 from taskdeck.engine.run.disk_fitness import refuse_unfit_disk
-from taskdeck.engine.run.storage import StorageWatch
+from taskdeck.engine.run.storage import StorageWatch, hold
 from taskdeck.engine.store.writer import Writer
 from tests.scratch import Scratch
 
@@ -33,7 +33,12 @@ class Watched:
         self.scratch = scratch
         self.path = scratch.path
         self.writer = Writer(
-            scratch.database, scratch.path, clock=scratch.clock, boot_id="b", redactor=Redactor()
+            scratch.database,
+            scratch.path,
+            clock=scratch.clock,
+            boot_id="b",
+            redactor=Redactor(),
+            guard=lambda: hold(self.lock, self.path),
         )
         self.writer.start()
         self.changes = 0
@@ -146,6 +151,23 @@ async def test_a_removed_lock_is_held_again_and_one_that_another_took_ends_all_w
         with pytest.raises(StorageTrouble, match="took the database meanwhile"):
             await watched.writer.write(lambda tx: tx.event("NOTE", actor="engine"))
         assert watched.alerts() == {"database_taken": True}
+
+
+async def test_not_one_commit_is_made_after_another_took_the_lock_not_even_once_that_one_has_gone(
+    watched: Watched,
+) -> None:
+    os.unlink(watched.lock.file)
+    await watched.writer.write(lambda tx: tx.event("NOTE", actor="engine"))  # no watch has looked since
+    assert watched.lock.intact()
+
+    os.unlink(watched.lock.file)
+    with DatabaseLock(watched.path) as other:
+        assert other.acquire()
+        with pytest.raises(StorageTrouble, match=f"pid {os.getpid()} took the database meanwhile"):
+            await watched.writer.write(lambda tx: tx.event("NOTE", actor="engine"))
+    with pytest.raises(StorageTrouble, match="took the database meanwhile"):
+        await watched.writer.write(lambda tx: tx.event("NOTE", actor="engine"))
+    assert watched.scratch.query("SELECT count(*) FROM event_log WHERE event_type = 'NOTE'") == [(1,)]
 
 
 async def test_the_output_of_ended_attempts_is_removed_past_the_budget_and_that_is_put_on_record(
