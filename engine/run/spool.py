@@ -78,13 +78,13 @@ class Spool:
         self._in_memory += kept.size
         return kept.number
 
-    def recorded(self, upto: int) -> list[Message]:
-        """Forget the reports up to this number. Returns those that are still known in memory."""
-        gone = []
+    def recorded(self, upto: int) -> list[tuple[int, Message]]:
+        """Forget the reports up to this number. Returns those that are still known in memory, with their numbers."""
+        gone: list[tuple[int, Message]] = []
         while self._kept and self._kept[0].number <= upto:
             kept = self._kept.popleft()
             self._in_memory -= kept.size if kept.raw is not None else 0
-            gone += [kept.message] if kept.message is not None else []
+            gone += [(kept.number, kept.message)] if kept.message is not None else []
         while self._unwritten and self._unwritten[0].number <= upto:
             self._unwritten.popleft()
         if not self._kept and self._end:

@@ -2,7 +2,8 @@
 
 Saying is safe from any thread and never blocks, so that an engine which is slow to read can't stall handlers. Reports are
 kept until they are recorded. While there is no engine they go to the spool's file, which answers for checkpoints and for ends
-of operations; a beginning of an operation waits for an engine. Must not know what an attempt is.
+of operations; a beginning of an operation waits for an engine. A request that is recorded and was never answered is said
+again to the next engine, under its number. Must not know what an attempt is.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ class Uplink:
         """The last word of each attempt while there is no engine."""
         self._waiting: SimpleQueue[_Item] = SimpleQueue()
         self._requests: dict[int, asyncio.Future[Answer]] = {}
+        """Whoever waits for an answer, by request."""
+        self._unanswered: list[tuple[int, Message]] = []
+        """Reports that are recorded, and whose answer may still be on its way, or have died with the engine."""
         self._numbers = count(1)
         self.fences: set[int] = set()
         """The attempts whose end is not known to be recorded; whoever receives one adds it."""
@@ -167,9 +171,16 @@ class Uplink:
         return True
 
     def _forget(self, upto: int) -> None:
-        for message in self._spool.recorded(upto) if self._spool is not None else ():
+        """These are recorded. Being recorded is not being answered: who still waits is not forgotten."""
+        gone = self._spool.recorded(upto) if self._spool is not None else []
+        self._unanswered = [one for one in self._unanswered + gone if self._is_open(one[1])]
+        for _, message in gone:
             if isinstance(message, Outcome) and message.kind not in ("stopped", "resumed"):
                 self.fences.discard(message.fence)
+
+    def _is_open(self, message: Message) -> bool:
+        future = self._requests.get(getattr(message, "req", 0))
+        return future is not None and not future.done()
 
     def _keep(self) -> None:
         """Reports go to the file; whoever waited for that is answered."""
@@ -187,6 +198,7 @@ class Uplink:
         latest, self._latest = self._latest, {}
         own = set(engine.fences)
         self._transmit((0, messages.encode_one(one)) for fence, one in latest.items() if fence in own)
+        self._transmit((number, messages.encode_one(one)) for number, one in self._unanswered)
         if self._spool is not None:
             self._transmit(self._spool.waiting())
 

@@ -271,3 +271,16 @@ def test_wherever_an_engine_dies_around_an_attempt_it_runs_once_and_ends_once(de
     assert outcomes in (["succeeded"], ["never_started", "succeeded"])
     assert len(deck.events(task_id, "TASK_FINISHED")) == 1
     assert not deck.events(None, "WORKER_LOST"), deck.told()
+
+
+@pytest.mark.parametrize("point", ["after_reports_recorded:2", "after_reports_recorded:3"])
+def test_a_handler_that_an_engine_died_before_answering_is_answered_by_the_next(
+    deck: Deck, point: str
+) -> None:
+    out, once = deck.home / "out", deck.home / "once"
+    task_id = deck.add("saga", json.dumps({"file": str(out)}))
+    run = deck.start("--until-idle", TASKDECK_CRASH_AT=point, TASKDECK_CRASH_ONCE=str(once))
+    deck.finish(run)
+    assert once.exists()
+    assert out.read_text().splitlines() == ["do a", "do b", "do c", "undo c", "undo b", "undo a"]
+    assert "lost" not in [each["outcome"] for each in deck.attempts(task_id)]

@@ -66,7 +66,7 @@ def test_much_of_it_is_read_from_the_file_and_not_held_in_memory(tmp_path: Path,
     ended = Outcome(1, 7, "succeeded")
     keep(kept, ended)
     kept.write()
-    assert ended in kept.recorded(101)
+    assert (101, ended) in kept.recorded(101)
     assert spool.read(tmp_path / "w.spool") == []
 
 

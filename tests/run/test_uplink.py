@@ -7,9 +7,19 @@ from typing import Any
 
 from taskdeck.engine.edge.link import LinkLost
 from taskdeck.engine.run import messages, spool
-from taskdeck.engine.run.messages import Note, Numbered, OperationBegin, Outcome, Progress, Save, Started
+from taskdeck.engine.run.messages import (
+    Answer,
+    Note,
+    Numbered,
+    OnRollback,
+    OperationBegin,
+    Outcome,
+    Progress,
+    Save,
+    Started,
+)
 from taskdeck.engine.run.spool import Spool
-from taskdeck.engine.run.uplink import Uplink
+from taskdeck.engine.run.uplink import Uplink, _Away, _Back
 from tests.faults import fault
 
 
@@ -121,6 +131,52 @@ async def test_only_what_is_not_recorded_is_said_again_and_progress_by_its_last_
     assert reports.of(Progress) == [Progress(1, 7, 4, 5)]  # 8 is not ours any more
     assert reports.heard[1] == Numbered(3)
     assert [type(each) for each in reports.heard[2:]] == [Note, Outcome]
+    uplink.close(5)
+
+
+async def test_a_request_that_was_recorded_and_never_answered_is_said_again_to_the_next_engine(
+    tmp_path: Path,
+) -> None:
+    reports = Reports(tmp_path)
+    uplink = reports.uplink
+    uplink.back(reports.send, 0, [7])
+    answered = uplink.ask(lambda req: OperationBegin(req, 1, 7, "upload"))
+    asked = uplink.ask(lambda req: OperationBegin(req, 1, 7, "pay"))
+    step = uplink.ask(lambda req: OnRollback(req, 1, 7, "refund", "{}"))
+    await reports.until(lambda: reports.of(OnRollback))
+    uplink.answered(Answer(1, {}))
+    await answered
+    uplink.heard(2)  # the receipt came, its answer did not
+    uplink.away()
+    uplink.post(Note(1, 7, "NOTE", "later"))
+    reports.heard = []
+    uplink.back(reports.send, 3, [7])
+    await reports.until(lambda: reports.of(Note))
+    assert reports.heard[0] == Numbered(2)
+    assert [type(each) for each in reports.heard[1:]] == [OperationBegin, OnRollback, Numbered, Note]
+    assert not asked.done()
+    assert not step.done()
+    for request in (2, 3):
+        uplink.answered(Answer(request, {}))
+    await asyncio.gather(asked, step)
+    reports.heard = []
+    uplink.back(reports.send, 4, [7])
+    uplink.post(Note(1, 7, "NOTE", "all are answered"))
+    await reports.until(lambda: reports.of(Note))
+    assert [type(each) for each in reports.heard] == [Numbered, Note]
+    uplink.close(5)
+
+
+async def test_a_checkpoint_is_answered_though_its_engine_was_gone_for_no_time_at_all(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    uplink = reports.uplink
+    uplink.back(reports.send, 0, [7])
+    saved = uplink.ask(lambda req: Save(req, 1, 7, "{}"))
+    await reports.until(lambda: reports.of(Save))
+    uplink._take([_Away(), _Back(reports.send, 1, [7])])  # as one batch: the file had no turn to promise it
+    assert len(reports.of(Save)) == 2
+    uplink.answered(Answer(1, {}))
+    assert (await saved).error == ""
     uplink.close(5)
 
 
