@@ -103,7 +103,7 @@ def end_outlived(config: Config, *, now: bool = False, clock: Clock | None = Non
 def back_up(
     config: Config,
     actor: str,
-    target: Path | None = None,
+    target: Path | str | None = None,
     keep: int | None = None,
     clock: Clock | None = None,
 ) -> dict[str, Any]:

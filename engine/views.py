@@ -456,8 +456,12 @@ class View:
         """Walk the whole audit in constant memory and name the first event that is not as it was written.
 
         `folder`: where the archives are, if not where the configuration says; without `archives` only the table is walked.
+        Raises `NotFound` where `folder` is none.
         """
         from .run import auditing
+
+        if folder is not None and not folder.is_dir():
+            raise NotFound(f"there is no folder {folder}", remedy="name the one where the archives are")
 
         where = folder or self.config.archive_directory
         return auditing.verify(self._reader, self.config.db, where if archives else None)

@@ -38,21 +38,24 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     removed: list[str] = []
 
 
-def back_up(config: Config, target: Path | None, keep: int | None, clock: Clock) -> BackupReport:
+def back_up(config: Config, target: Path | str | None, keep: int | None, clock: Clock) -> BackupReport:
     """Copy the database to `target`: a new file, or a folder (by default the configured one) that gets a file with the time
     in its name. With `keep`, only so many of those stay in the folder.
 
+    What does not exist yet is a file if its name ends in `.db`; anything else, or with a slash at its end, is a folder.
+
     Raises `StoreError` where the copy is not whole (it is removed), `Refused`, `UsageError`, `Unavailable`.
     """
-    folder = target if target is not None and target.is_dir() else None
     if target is None:
         folder, keep = config.backup_directory, keep or config.backup.keep
+    else:
+        folder = _folder(target)
     if keep is not None and folder is None:
         raise UsageError(
             "--keep counts the backups in a folder", f"{target} is a file", "name a folder, or none"
         )
     try:
-        path = _new_name(folder, config.db, clock) if folder else _own_name(config, target)
+        path = _new_name(folder, config.db, clock) if folder else _own_name(target)
         made = _write(config, path)
         removed = _remove_old(folder, config.db, keep) if folder and keep else []
     except OSError as error:
@@ -85,16 +88,31 @@ def _write(config: Config, path: Path) -> BackupReport:
     )
 
 
-def _own_name(config: Config, target: Path | None) -> Path:
+def _folder(target: Path | str) -> Path | None:
+    """The folder that is meant, which the backup makes; None where a file is meant."""
+    path = Path(os.path.abspath(target))
+    is_folder = path.is_dir() or os.fspath(target).endswith(os.sep)
+    if not is_folder and (path.suffix == SUFFIX or os.path.lexists(path)):
+        return None
+    if not path.is_dir():
+        _refuse_lost_place(path)  # of a disk that is not mounted, for one: never filled in silently
+    return path
+
+
+def _own_name(target: Path | str | None) -> Path:
     assert target is not None
     path = Path(os.path.abspath(target))
-    if path.exists():
+    if os.path.lexists(path):
         raise Refused(
             f"{path} exists already", "a backup never writes over a file", "name a new file, or a folder"
         )
+    _refuse_lost_place(path)
+    return path
+
+
+def _refuse_lost_place(path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}", remedy="make it first, or name another")
-    return path
 
 
 def _new_name(folder: Path, database: Path, clock: Clock) -> Path:

@@ -44,6 +44,18 @@ def test_a_backup_holds_what_is_still_in_the_write_ahead_log_and_is_one_file(
         assert copy.execute("SELECT count(*) FROM task").fetchone() == (100,)
 
 
+@pytest.mark.parametrize("name", ["safe", "safe.d", "safe.db/"])
+def test_a_new_name_without_the_suffix_of_a_database_is_a_folder_that_is_made(
+    scratch: Scratch, config: Config, tmp_path: Path, name: str
+) -> None:
+    scratch.add()
+    target = f"{tmp_path}/{name}"
+    made = [Path(back_up(config, target, 5, scratch.clock).path) for _ in range(2)]
+    assert sorted(made) == sorted(Path(target).iterdir())
+    with pytest.raises(UsageError, match="there is no folder"):
+        back_up(config, f"{tmp_path}/unmounted/{name}", None, scratch.clock)
+
+
 def test_a_backup_under_full_load_is_of_one_moment_and_holds_nobody_up(
     scratch: Scratch, config: Config
 ) -> None:

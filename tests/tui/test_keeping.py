@@ -27,6 +27,7 @@ def test_a_backup_is_written_told_and_put_on_record(taskdeck: Calls, seed: Seed)
     assert event["actor"].startswith("cli:")
     assert anchors.read(taskdeck.db)[-1].event_id == 2
     assert "is whole" in taskdeck("audit", "verify").out
+    assert "there is no folder /nonexist" in taskdeck("audit", "verify", "--folder", "/nonexist", code=3).err
 
 
 def test_a_backup_in_json_is_one_object(taskdeck: Calls, seed: Seed) -> None:

@@ -16,9 +16,10 @@ from ..commandline import CommandLine
 from ..moments import duration
 
 Target = Annotated[
-    Path | None,
+    str | None,  # a Path would forget the slash at its end
     typer.Argument(
-        metavar="[PATH]", help="A new file, or a folder; default: the folder of the configuration."
+        metavar="[PATH]",
+        help="A new file NAME.db, or a folder (made if missing); default: that of the configuration.",
     ),
 ]
 Keep = Annotated[
