@@ -88,6 +88,8 @@ class Reception:
         self._expected: dict[str, asyncio.Future[WorkerHandle]] = {}
         self._validations: dict[int, asyncio.Future[str]] = {}
         self._requests = 0
+        self._logged: list[str] = []
+        """The problems of the handlers as the newest worker told them: all load the same files."""
         self._stale: set[int] = set()
         """Workers that were lost and spoke again: told of once."""
 
@@ -336,6 +338,7 @@ class Reception:
 
     async def _publish(self, handle: WorkerHandle, manifest: Manifest) -> None:
         handle.types = {info.name: info for info in manifest.types}
+        handle.problems = manifest.problems
         if handle.lasts:  # what other code says of the types is nothing for new attempts
             self._policies.publish(manifest.types)
             await self._until_written(handle, self._record_manifest, handle.id, manifest)
@@ -365,7 +368,9 @@ class Reception:
                 reason="handlers",
                 message=problem,
             )
-            log.error("handlers: %s", tx.redactor.text(problem))
+            if problem not in self._logged:
+                log.error("handlers: %s", tx.redactor.text(problem))
+        self._logged = manifest.problems
 
     async def validate(self, type_name: str, payload: str) -> str:
         """Ask a ready worker whether a payload fits a type. Returns the problem, or ""."""
@@ -374,7 +379,8 @@ class Reception:
         handle = self._workforce.able(type_name)
         if handle is None:
             known = ", ".join(sorted(self._workforce.types - {"shell"})) or "none"
-            return f"no handler for type {type_name!r} (known types: {known})"
+            failed = [f"failed to load: {problem}" for problem in self._workforce.problems]
+            return f"no handler for type {type_name!r} ({'; '.join([*failed, f'known types: {known}'])})"
         self._requests += 1
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._validations[self._requests] = future

@@ -35,10 +35,13 @@ def survey(handlers: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
 
 def _unknown(type_name: str, answer: dict[str, Any]) -> InvalidPayload:
     known = ", ".join(name for name in answer["types"] if name != "shell") or "none"
+    failed = [f"failed to load: {problem}" for problem in answer.get("problems", [])]
+    if failed:  # the type may well stand there
+        remedy = "correct what failed to load, then look: taskdeck config check"
+    else:
+        remedy = "name its file in the configuration: [taskdeck] handlers = [...]"
     return InvalidPayload(
-        f"no handler for type {type_name!r}",
-        f"known types: {known}" + "".join(f"; {problem}" for problem in answer.get("problems", [])),
-        "name its file in the configuration: [taskdeck] handlers = [...]",
+        f"no handler for type {type_name!r}", "; ".join([*failed, f"known types: {known}"]), remedy
     )
 
 

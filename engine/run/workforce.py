@@ -43,6 +43,8 @@ class WorkerHandle:
     """On the boot clock."""
     link: AsyncLink | None = None
     types: dict[str, TypeInfo] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    """What of its handlers failed to load, each with where and why."""
     ready: bool = False
     outdated: str = ""
     """Why it must get nothing new, e.g. since it runs other code than this engine; empty = it need not."""
@@ -188,6 +190,11 @@ class Workforce:
     def types(self) -> set[str]:
         """The types that ready workers can run."""
         return {name for handle in self if handle.ready for name in handle.types}
+
+    @property
+    def problems(self) -> list[str]:
+        """What of the handlers failed to load, each once."""
+        return list(dict.fromkeys(each for handle in self if handle.ready for each in handle.problems))
 
     def able(self, type_name: str) -> WorkerHandle | None:
         """A ready worker that knows this type."""

@@ -340,6 +340,15 @@ def test_a_configuration_that_is_not_read_is_named_where_a_handler_is_missed(tas
     )
 
 
+def test_a_handler_file_that_fails_to_load_is_told_where_its_type_is_missed(taskdeck: Calls) -> None:
+    (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["tasks.py"]\n')
+    (taskdeck.folder / "tasks.py").write_text("import nothing_here\n")
+    told = taskdeck("add", "greet", code=4).err
+    assert "tasks.py: ModuleNotFoundError: No module named 'nothing_here'" in told
+    assert "failed to load" in told
+    assert "name its file" not in told
+
+
 def test_the_check_of_a_configuration_loads_its_handlers(taskdeck: Calls) -> None:
     (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["tasks.py"]\n')
     tasks = taskdeck.folder / "tasks.py"
