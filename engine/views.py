@@ -7,7 +7,7 @@ Reads only; what leaves here holds no secret. Cleaning for a terminal is the bus
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -339,6 +339,18 @@ class View:
     def route(self, route_id: str, samples: int = 50) -> RouteView:
         """One route with its slots, last samples and targets, and why it can't be chosen now. Raises `NotFound`."""
         return self._stock.route(route_id, samples)
+
+    def missing(self, needs: Iterable[str], routes: Iterable[str]) -> list[str]:
+        """What of these needs (`POOL[:N]`) and groups or ids of routes neither exists now nor comes with the next engine."""
+        inventory = [each for each in self.resources() if each.removed_at is None]
+        pools = {each.pool for each in (*inventory, *self.config.resources)}
+        open_ = [each for each in self.routes() if each.removed_at is None]
+        exits = {name for each in (*open_, *self.config.routes) for name in (each.group, each.id)}
+        wanted = {need.partition(":")[0] for need in needs}
+        lacking = [f"pool {name} (see: taskdeck resource list)" for name in sorted(wanted - pools)]
+        return lacking + [
+            f"route or group {name} (see: taskdeck route list)" for name in sorted(set(routes) - exits)
+        ]
 
     def events(self, wanted: EventFilter, *, after: int = 0, limit: int = 100) -> list[EventView]:
         """The newest matching events with ids over `after`, oldest first."""

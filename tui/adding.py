@@ -346,7 +346,22 @@ def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many:
                 output.note(
                     f"#{each['id']} has this key already and is {each['state'].lower()}; nothing was added"
                 )
+    _note_missing(line, specs)
     return _wait(line, [each["id"] for each in results]) if wait else 0
+
+
+def _note_missing(line: CommandLine, specs: Sequence[dict[str, Any]]) -> None:
+    """A pool or route that nobody has made may come yet, or be a slip of the pen: then the task waits for ever."""
+    needs = {need for spec in specs for need in spec.get("needs") or ()}
+    routes = {spec["route"] for spec in specs if spec.get("route") and not spec.get("allow_direct")}
+    if not needs and not routes:
+        return
+    from taskdeck.engine import views
+
+    output.flush()
+    with views.open_view(line.config) as view:
+        for each in view.missing(needs, routes):
+            output.note(f"there is no {each}: what needs it waits until there is one")
 
 
 def _wait(line: CommandLine, ids: list[int]) -> int:

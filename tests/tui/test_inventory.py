@@ -85,6 +85,19 @@ def test_what_a_task_holds_is_shown_with_it_and_with_its_attempts(taskdeck: Call
     assert {name: shown["attempts"][0][name] for name in held} == held
 
 
+def test_a_pool_or_route_that_is_not_there_is_told_when_a_task_is_added(
+    taskdeck: Calls, stock: Inventory
+) -> None:
+    stock.seed.close()
+    told = taskdeck(
+        "add", "--needs", "nopool:2", "--needs", "browser", "--route", "nowhere", "--", "true"
+    ).err
+    assert "there is no pool nopool (see: taskdeck resource list)" in told
+    assert "there is no route or group nowhere" in told
+    assert "browser" not in told
+    assert not taskdeck("add", "--needs", "browser", "--route", "eu", "--", "true").err
+
+
 def test_why_names_the_pool_and_who_holds_it(taskdeck: Calls, stock: Inventory) -> None:
     holder = stock.seed.running(stock.seed.worker())
     stock.take(holder, pools={"browser": 2})
