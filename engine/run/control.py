@@ -79,9 +79,8 @@ def cancel(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return "is cancelled already"
     if task["state"] in FINISHED:
         raise _not_now(task, "cancelled")
-    ending = ending_of(task)
     held = task["worker_id"] is not None and task["state"] in (RUNNING, PAUSED, LOST)
-    if ending is not None and not args.get("no_rollback"):
+    if not args.get("no_rollback") and (ending := ending_of(task)) is not None:
         return f"is rolled back already, then it is {ending.state.lower()}"
     _give_up(tx, task, actor, args)
     if held:
@@ -232,8 +231,7 @@ def _give_up(tx: Transaction, task: Row, actor: str, args: Row) -> None:
     """Where `no_rollback` says so: nothing (more) of it is undone; a step that runs is seen to its end first."""
     if not args.get("no_rollback"):
         return
-    ending = ending_of(task)
-    if ending is not None and task["worker_id"] is not None:
+    if task["worker_id"] is not None and (ending := ending_of(task)) is not None:
         rollback.set_ending(tx, task["id"], msgspec.structs.replace(ending, given_up=True))
     else:
         finishing.give_up(tx, task, actor)

@@ -22,7 +22,7 @@ from ..store import attempts, checkpoints, holds, requests, slots, tasks
 from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
-from . import dated, rollback
+from . import dated, rollback, setting_aside
 from .attempt_logs import log_path
 from .leasing import Leasing
 from .messages import Run
@@ -61,7 +61,11 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     dated.apply_due(tx)
     rested_at = slots.let_rested_return(tx)
     situation = _situation(tx, limits, policies)
-    starts = choose(_candidates(tx, situation, policies), situation).starts[:BATCH] if limits.workers else ()
+    starts = (
+        choose(_candidates(tx, limits, situation, policies), situation).starts[:BATCH]
+        if limits.workers
+        else ()
+    )
     runs: dict[int, list[Run]] = {}
     for start in starts:
         claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
@@ -69,6 +73,9 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
             run = tx.unit(_start, claim, limits, policies)
         except (IllegalTransition, StaleLease, NotEnough):
             continue  # somebody else was first, or a route must be verified; the next tick looks again
+        except Exception as error:
+            _refuse_row(tx, claim, limits, error)
+            continue
         if run is not None:
             runs.setdefault(start.worker_id, []).append(run)
     suspects = {start.candidate.id for start in starts if start.candidate.suspect}
@@ -93,15 +100,15 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
 
 def stuck_on(tx: Transaction, limits: Limits, policies: Policies) -> str:
     """Why the first due task waits, where none that is due can start now; else nothing."""
-    heads = [candidate(row, policies) for lane in tasks.lanes(tx) for row in tasks.due(tx, lane, 1)]
-    choice = choose(heads, _situation(tx, limits, policies))
+    heads = [row for lane in tasks.lanes(tx) for row in tasks.due(tx, lane, 1)]
+    choice = choose(_readable(tx, limits, heads, policies), _situation(tx, limits, policies))
     if choice.starts or not choice.waits:
         return ""
     first = min(choice.waits)
     return f"#{first}: {'; '.join(choice.waits[first])}"
 
 
-def _candidates(tx: Transaction, situation: Situation, policies: Policies) -> list[Candidate]:
+def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies: Policies) -> list[Candidate]:
     """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
     room = min(BATCH, situation.max_running - sum(situation.running.values()))
     found: list[Candidate] = []
@@ -112,7 +119,22 @@ def _candidates(tx: Transaction, situation: Situation, policies: Policies) -> li
         cap = situation.caps.get(type_name)
         limit = room if cap is None else min(room, cap - situation.running.get(type_name, 0))
         if limit > 0 and f"type:{type_name}" not in situation.held:
-            found += [candidate(row, policies) for row in tasks.due(tx, lane, limit + _SPARE)]
+            found += _readable(tx, limits, tasks.due(tx, lane, limit + _SPARE), policies)
+    return found
+
+
+def _readable(
+    tx: Transaction, limits: Limits, rows: list[dict[str, Any]], policies: Policies
+) -> list[Candidate]:
+    """Those of these rows that can be judged at all; of what can't, the task goes to review."""
+    found = []
+    for row in rows:
+        try:
+            found.append(candidate(row, policies))
+        except Exception as error:
+            if limits.workers:
+                claim = tasks.Claim(row["id"], TaskState(row["state"]), limits.workers[0].id)
+                _refuse_row(tx, claim, limits, error)
     return found
 
 
@@ -204,12 +226,25 @@ def _of_step(
 
 def _refuse_checkpoints(tx: Transaction, task: Mapping[str, Any], faults: tuple[str, ...]) -> None:
     why = f"no kept checkpoint can be resumed from: {'; '.join(faults)}"
-    error = encode({"class": "in_doubt", "kind": "checkpoint", "message": why, "rule": "checkpoint_version"})
+    _refuse(tx, task, "checkpoint", why, "checkpoint_version")
+
+
+def _refuse(tx: Transaction, task: Mapping[str, Any], kind: str, why: str, rule: str) -> None:
+    error = encode({"class": "in_doubt", "kind": kind, "message": why, "rule": rule})
     attempts.close_attempt(tx, task["fence"], "never_started", "in_doubt", error=error)
     columns = {**tasks.NO_LEASE, "error": error}
-    tasks.transition(
-        tx, task, NEEDS_REVIEW, "in_doubt", actor=tasks.ENGINE, message=why, columns=columns, ours=True
-    )
+    tasks.transition(tx, task, NEEDS_REVIEW, "in_doubt", actor=tasks.ENGINE, message=why, columns=columns)
+
+
+def _refuse_row(tx: Transaction, claim: tasks.Claim, limits: Limits, error: Exception) -> None:
+    """It can't be started because of its row: it is claimed only to go to review, and the others start."""
+
+    def review(tx: Transaction, why: str) -> None:
+        task = tasks.claim(tx, claim, tasks.get(tx, claim.task_id), limits.lease, resumes_at=0)
+        attempts.open_attempt(tx, task, None)
+        _refuse(tx, task, "row", why, "a row that can't be used")
+
+    setting_aside.set_aside(tx, claim.task_id, "it can't be started", error, review)
 
 
 def _earlier(*times: str | None) -> str | None:

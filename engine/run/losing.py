@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import TaskdeckError
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
 from ..store import attempts, checkpoints, operations, requests, tasks
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
-from . import finishing, withstanding
+from . import finishing, setting_aside, withstanding
 from .policies import Policies
 
 TOTAL_FACTOR = 10
@@ -63,18 +62,24 @@ def take_all(
                     current,
                 )
             )
-        except TaskdeckError as error:
-            message = f"#{row['id']} could not be taken over: {error}"
-            tx.event(
-                "ALERT_RAISED",
-                actor=ENGINE,
-                task_id=row["id"],
-                level="error",
-                reason="recovery",
-                message=message,
-            )
-            stories.append(message)
+        except Exception as error:
+            stories.append(fall_back(tx, current, cause, error))
     return stories
+
+
+def fall_back(tx: Transaction, task: Mapping[str, Any], cause: str, error: Exception) -> str:
+    """Taking `task` over failed because of its row: nothing of the row is judged, a person does. Returns the story."""
+
+    def review(tx: Transaction, why: str) -> None:
+        operations.doubt_open_ones(tx, task["fence"], "worker_lost")
+        attempts.close_attempt(tx, task["fence"], "lost", "worker_lost")
+        if task["state"] is PAUSED:
+            tasks.drop_suspended(tx, task["id"])  # it waits for a person as it is
+            requests.close_all_of(tx, task["id"], "the suspended attempt is gone")
+        else:
+            _review(tx, task, {"fence": tx.next_fences(1)[0]}, why)
+
+    return setting_aside.set_aside(tx, task["id"], f"{cause}; it can't be taken over", error, review)
 
 
 def lose(

@@ -72,3 +72,9 @@ def window(connection: sqlite3.Connection, after: int, last: int, limit: int) ->
 def head(tx: Any) -> tuple[int, int, str, str]:
     """The head of the committed chain: event_id, count, hash; and now as UTC text."""
     return (*tx.connection.execute(_HEAD).fetchone(), tx.now)
+
+
+def was_told(connection: sqlite3.Connection, task_id: int, event_type: str, reason: str) -> bool:
+    """Does the audit hold such an event of this task?"""
+    sql = "SELECT 1 FROM event_log WHERE task_id = ? AND event_type = ? AND reason = ? LIMIT 1"
+    return connection.execute(sql, (task_id, event_type, reason)).fetchone() is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..errors import Refused
 from ..rules.rollback import Ending
 from .transaction import Transaction
 
@@ -88,5 +89,14 @@ def stored(ending: Ending | None) -> str | None:
 
 
 def ending_of(task: Mapping[str, Any]) -> Ending | None:
-    """The end that waits for this task's rollback, or None."""
-    return msgspec.json.decode(task["ending"], type=Ending) if task["ending"] else None
+    """The end that waits for this task's rollback, or None. Raises `Refused` where its row is damaged."""
+    if not task["ending"]:
+        return None
+    try:
+        return msgspec.json.decode(task["ending"], type=Ending)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise Refused(
+            f"#{task['id']}: the end that waits for its rollback can't be read",
+            str(error),
+            f"give its rollback up: taskdeck discard --no-rollback {task['id']}",
+        ) from error

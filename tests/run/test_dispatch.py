@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
 from taskdeck.engine.rules.failures import Failure, FailureClass
@@ -290,3 +291,17 @@ def test_a_capacity_that_shrinks_and_grows_again_brings_its_slots_back(scratch: 
     scratch.declare(ResourceDeclaration("gpu", "gpu", capacity=2))
     assert scratch.slots() == {"gpu/1": "RUNNING", "gpu/2": "AVAILABLE"}
     assert replay.check(scratch.path) == []
+
+
+@pytest.mark.parametrize(("column", "text"), [("ending", '{"x":1}'), ("needs", "[7]"), ("needs", "7")])
+def test_a_task_whose_row_can_not_be_read_goes_to_review_and_the_others_start(
+    scratch: Scratch, column: str, text: str
+) -> None:
+    first, bad, last = (scratch.add() for _ in range(3))
+    scratch.do(lambda tx: tx.connection.execute(f"UPDATE task SET {column} = ? WHERE id = ?", (text, bad)))
+    engine = Engine(scratch)
+    assert [run.task_id for run in engine.tick()] == [first, last]
+    row = scratch.row(bad)
+    assert (row["state"], row["reason"], row["worker_id"]) == (TaskState.NEEDS_REVIEW, "in_doubt", None)
+    assert scratch.events(bad).count(("ALERT_RAISED", "row_failed")) == 1
+    assert engine.tick() == []

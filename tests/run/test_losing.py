@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskdeck.engine.errors import Refused, StorageTrouble
 from taskdeck.engine.rules.settings import TypeSettings
-from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.rules.tasks import PENDING, TaskState
 from taskdeck.engine.run import control
-from taskdeck.engine.run.losing import lose, take_all
+from taskdeck.engine.run.losing import fall_back, lose, take_all
 from taskdeck.engine.store import attempts, checkpoints, operations, tasks
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
@@ -212,3 +213,71 @@ def test_a_configuration_says_for_the_built_in_types_what_becomes_of_a_lost_atte
     lost(scratch, runs)
     assert scratch.state(asks["id"]) is TaskState.NEEDS_REVIEW
     assert scratch.state(runs["id"]) is TaskState.PENDING
+
+
+DAMAGED = '{"x":1}'
+
+
+def damage(scratch: Scratch, task_id: int, column: str = "ending", text: str = DAMAGED) -> None:
+    scratch.do(
+        lambda tx: tx.connection.execute(f"UPDATE task SET {column} = ? WHERE id = ?", (text, task_id))
+    )
+
+
+def test_a_row_that_can_not_be_read_is_left_to_a_person_and_the_others_are_taken_over(
+    scratch: Scratch,
+) -> None:
+    worker = scratch.worker()
+    held = [scratch.start(scratch.add(), worker) for _ in range(3)]
+    damage(scratch, held[1]["id"])
+    crash(scratch, *held)
+    assert [scratch.state(each["id"]) for each in held] == [PENDING, TaskState.NEEDS_REVIEW, PENDING]
+    row = scratch.row(held[1]["id"])
+    assert (row["reason"], row["worker_id"]) == ("worker_lost", None)
+    assert "can't be read" in row["error"]
+    assert row["fence"] > held[1]["fence"]
+    assert ("ALERT_RAISED", "row_failed") in scratch.events(held[1]["id"])
+    assert scratch.query("SELECT DISTINCT outcome FROM attempt") == [("lost",)]
+
+
+def test_a_person_can_give_up_what_has_an_ending_that_can_not_be_read_and_is_told_so(
+    scratch: Scratch,
+) -> None:
+    task = scratch.running()
+    damage(scratch, task["id"])
+    crash(scratch, task)
+    with pytest.raises(Refused, match="discard --no-rollback"):
+        scratch.do(control.retry, scratch.row(task["id"]), ANN, {})
+    scratch.do(control.discard, scratch.row(task["id"]), ANN, {"no_rollback": True})
+    assert scratch.state(task["id"]) is TaskState.DEAD
+
+
+def test_a_suspended_attempt_whose_row_can_not_be_read_stays_paused_and_is_named(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(control.cancel, task, ANN, {})
+    scratch.do(tasks.transition, scratch.row(task["id"]), TaskState.PAUSED, "user_pause", actor=ANN)
+    damage(scratch, task["id"])
+    crash(scratch, task)
+    assert (scratch.state(task["id"]), scratch.row(task["id"])["worker_id"]) == (TaskState.PAUSED, None)
+    assert ("ALERT_RAISED", "row_failed") in scratch.events(task["id"])
+
+
+def test_what_can_not_even_go_to_review_is_named_once_and_keeps_nobody(scratch: Scratch) -> None:
+    worker = scratch.worker()
+    bad, good = (scratch.start(scratch.add(), worker) for _ in "12")
+    scratch.do(
+        lambda tx: tx.connection.execute(
+            "CREATE TEMP TRIGGER broken BEFORE UPDATE ON task WHEN old.id = 1 BEGIN SELECT RAISE(FAIL, 'broken'); END"
+        )
+    )
+    for _ in range(2):
+        crash(scratch, bad, good)
+    assert (scratch.state(bad["id"]), scratch.state(good["id"])) == (TaskState.RUNNING, PENDING)
+    assert scratch.events(bad["id"]).count(("ALERT_RAISED", "row_failed")) == 1
+
+
+def test_trouble_of_the_store_is_no_rows_fault(scratch: Scratch) -> None:
+    task = scratch.running()
+    with pytest.raises(StorageTrouble):
+        scratch.do(fall_back, task, "worker 1 killed", StorageTrouble("the disk is full"))
+    assert scratch.state(task["id"]) is TaskState.RUNNING
