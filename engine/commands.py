@@ -86,18 +86,33 @@ def take(lock: DatabaseLock) -> bool:
         raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
 
 
-def end_outlived(config: Config, *, now: bool = False, clock: Clock | None = None) -> list[int]:
-    """End the workers that outlived their engine, where none works now. Returns their pids."""
-    if not config.db.exists():
-        return []
-    from .run.outlived import end_outlived as end
-    from .store.reading import Reader
+def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None = None) -> dict[str, Any]:
+    """End the engine in order, or the supervisor that would start one again, and the workers that outlived theirs. Blocks.
 
-    lock = DatabaseLock(config.db, role="cli")
-    if not take(lock):
-        return []  # an engine has come meanwhile: they are its own
-    with lock, Reader(config.db) as reader:
-        return end(config, reader, clock or system_clock(), now=now)
+    `now`: without waiting for checkpoints. Returns a `run.stopping.Stopped` as plain data. Raises `Unavailable` where
+    something is still there after the stop's grace, `StoreError`.
+    """
+    from .run import stopping, supervisors
+
+    clock = clock or system_clock()
+
+    def end_outlived() -> list[int] | None:
+        if not config.db.exists():
+            return []
+        from .run.outlived import end_outlived as end
+        from .store.reading import Reader
+
+        lock = DatabaseLock(config.db, role="cli")
+        if not take(lock):
+            return None
+        with lock:
+            if supervisors.living(config.db):
+                return None
+            with Reader(config.db) as reader:
+                return end(config, reader, clock, now=now)
+
+    ask = partial(call, config, "stop", actor, clock=clock, now=now)
+    return to_builtins(stopping.stop(config, ask, end_outlived, clock))
 
 
 def back_up(

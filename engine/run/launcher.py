@@ -14,11 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+SUPERVISOR = ("-m", "taskdeck.engine.run.supervisor", "--notice")
+"""What follows the interpreter in a supervisor's command line; then comes the notice, which names its database."""
+
 
 def supervised(engine_command: list[str], notice: Path) -> list[str]:
     """The command line of a supervisor over `engine_command`; that it gave up it writes to `notice`."""
-    supervisor = [sys.executable, "-m", "taskdeck.engine.run.supervisor", "--notice", str(notice)]
-    return [*supervisor, "--", *engine_command]
+    return [sys.executable, *SUPERVISOR, str(notice), "--", *engine_command]
 
 
 def replace_by_supervisor(engine_command: list[str], notice: Path) -> None:

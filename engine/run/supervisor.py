@@ -44,6 +44,7 @@ class Supervisor:
         self._heard = b""
         self._announced: int | None = None
         self._asked_to_stop = False
+        self._unheard: int | None = None
         named = os.environ.get(TERMINAL_VARIABLE, "")
         self._launcher = int(named) if named.isdigit() else -1
         self._wakeup_read, self._wakeup_write = os.pipe()
@@ -86,6 +87,8 @@ class Supervisor:
         os.close(theirs)
         self._pipe, self._heard, self._announced = ours, b"", None
         self._last_beat = time.monotonic()
+        if self._unheard is not None:  # it came while there was nobody to pass it to
+            self._child.send_signal(self._unheard)
 
     def _watch(self) -> None:
         """Until the child has ended. The pipe tells of its end at once; a beat that stays away makes it hung."""
@@ -142,6 +145,8 @@ class Supervisor:
         if self._child is not None and self._child.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self._child.send_signal(number)
+        elif number != signal.SIGHUP:
+            self._unheard = number
 
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -131,3 +131,26 @@ def test_an_engine_killed_while_it_was_asked_to_stop_did_not_end_well(tmp_path: 
     process.send_signal(signal.SIGTERM)
     assert end(process)[0] == 1
     assert len(lives(tmp_path, 1)) == 1
+
+
+def test_a_signal_that_finds_no_engine_reaches_the_one_that_is_being_started(tmp_path: Path) -> None:
+    script = tmp_path / "engine.py"
+    script.write_text(ENGINE + "while True: say('beat'); time.sleep(0.1)")
+    asked_at_the_start = (
+        "from taskdeck.engine.run import supervisor as s; import os, signal, subprocess, sys\n"
+        "class Popen(subprocess.Popen):\n"
+        "    def __init__(self, *words, **more):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM); super().__init__(*words, **more)\n"
+        "subprocess.Popen = Popen\n"
+        "sys.exit(s.main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", asked_at_the_start, "--", sys.executable, str(script)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert end(process) == (0, "")
+    finally:
+        process.kill()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from taskdeck.engine import views
-from taskdeck.engine.errors import NoEngine, Unavailable, UsageError
+from taskdeck.engine.errors import UsageError
 
 from .. import adding, output
 from ..commandline import CommandLine
@@ -17,8 +17,6 @@ from . import act
 
 SIGNALS = 128
 """An exit code above it is a signal's number more."""
-SLACK = 15.0
-"""Seconds beyond the stop's own grace within which the engine must be gone."""
 
 
 def run(
@@ -86,49 +84,30 @@ def stop(
                 "--now is for the engine as a whole", remedy="to end tasks at once: taskdeck kill"
             )
         return act.stop(ctx, words or (), everything, yes)
-    if not views.holder(line.config).running or not _asked(line, now):
-        _end_outlived(line, now)
-        return 0
-    seconds = line.config.engine.stop_grace + SLACK
-    if not views.wait_until_gone(line.config, seconds):
-        raise Unavailable(
-            "the engine is still there",
-            f"it was asked to stop {views.format_duration(seconds)} ago",
-            "taskdeck stop --now, or see: taskdeck status",
-        )
-    _say(line, "stopped", stopped=True)
+    from taskdeck.engine import commands
+
+    _tell_stopped(line, commands.stop(line.config, line.actor, now=now))
     return 0
 
 
-def _asked(line: CommandLine, now: bool) -> bool:
-    from taskdeck.engine import commands
-
-    try:
-        commands.call(line.config, "stop", line.actor, now=now)
-    except NoEngine:  # it ended between the look and the call
-        return False
-    return True
-
-
-def _end_outlived(line: CommandLine, now: bool) -> None:
-    """Without an engine there may still be workers that outlived one."""
-    from taskdeck.engine import commands
-
-    pids = commands.end_outlived(line.config, now=now)
-    if not pids:
-        _say(line, "was not running", stopped=False)
-    elif line.json:
-        told = "the engine was not running; workers that outlived it were ended"
-        output.json_line({"stopped": False, "message": told, "workers": pids})
+def _tell_stopped(line: CommandLine, done: dict[str, Any]) -> None:
+    """What was ended: an engine, a supervisor that was about to start one, workers that outlived one."""
+    stopped = bool(done["engine"] or done["supervisors"])
+    if done["engine"]:
+        what = "the engine stopped"
+    elif done["supervisors"]:
+        what = f"the engine had died; its supervisor was ended before it started another: {_pids(done['supervisors'])}"
     else:
-        output.line(
-            f"the engine was not running; what outlived it was ended: pid {', '.join(map(str, pids))}"
-        )
+        what = "the engine was not running"
+    if line.json:
+        behind = "; workers that outlived it were ended" if done["workers"] else ""
+        workers = {"workers": done["workers"]} if done["workers"] else {}
+        output.json_line({"stopped": stopped, "message": what + behind, **workers})
+        return
+    output.line(what + (f"; what outlived it was ended: {_pids(done['workers'])}" if done["workers"] else ""))
+    if done["workers"]:
         output.note("what they did is kept, and written by the next engine (taskdeck run)")
 
 
-def _say(line: CommandLine, what: str, *, stopped: bool) -> None:
-    if line.json:
-        output.json_line({"stopped": stopped, "message": f"the engine {what}"})
-    else:
-        output.line(f"the engine {what}")
+def _pids(pids: list[int]) -> str:
+    return f"pid {', '.join(map(str, pids))}"

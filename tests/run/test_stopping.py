@@ -1,0 +1,122 @@
+"""A stop while a real supervisor rests, or its engine only starts; the engines are stand-ins that take the lock or die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from taskdeck.engine.clock import ManualClock, system_clock
+from taskdeck.engine.config import Config
+from taskdeck.engine.edge import identity
+from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.edge.paths import gave_up_file
+from taskdeck.engine.errors import Unavailable
+from taskdeck.engine.rules.settings import EngineSettings, TaskdeckSettings
+from taskdeck.engine.run import launcher, stopping, supervisors
+
+DIES = "import os; print('died', flush=True); os._exit(9)"
+STARTS_SLOWLY = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (os.write(int(os.environ["TASKDECK_SUPERVISOR_FD"]), b"exit 6\\n"), os._exit(0)))
+print("starts", flush=True)
+sys.stdin.readline()
+from taskdeck.engine.edge.locks import DatabaseLock
+assert DatabaseLock(sys.argv[1]).acquire()
+signal.pause()
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(
+        taskdeck=TaskdeckSettings(db=tmp_path / "t.db", logs=tmp_path), engine=EngineSettings(stop_grace=5.0)
+    )
+
+
+@contextmanager
+def supervised(database: Path, engine: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", engine, str(database)]
+    process = subprocess.Popen(
+        launcher.supervised(command, gave_up_file(database)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None and (supervisor := identity.of(process.pid)):
+                engines = [identity.of(pid) for pid in supervisors.children(supervisor)]
+                process.kill()
+                for engine_process in engines:
+                    assert engine_process
+                    identity.kill(engine_process, signal.SIGKILL)
+
+
+def never() -> list[int]:
+    raise AssertionError("this is not its turn")
+
+
+def test_a_supervisor_that_rests_is_ended_before_what_outlived_its_engine(config: Config) -> None:
+    with supervised(config.db, DIES) as process:
+        assert process.stdout
+        for _ in range(4):  # now it rests 0.8 s
+            assert process.stdout.readline() == "died\n"
+        seen: list[bool] = []
+
+        def end_outlived() -> list[int]:
+            seen.append(bool(supervisors.living(config.db)))
+            return [77]
+
+        stopped = stopping.stop(config, never, end_outlived, system_clock())
+        assert stopped == stopping.Stopped(False, [process.pid], [77])
+        assert seen == [False]
+        assert process.wait(5) == 0
+        assert process.stdout.read() == ""
+
+
+def test_an_engine_that_only_starts_is_waited_for_and_stopped_in_order(config: Config) -> None:
+    with supervised(config.db, STARTS_SLOWLY) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "starts\n"
+
+        def ask() -> None:
+            holder = DatabaseLock.holder(config.db)
+            assert holder
+            identity.kill(holder.identity, signal.SIGTERM)
+
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert stopping.stop(config, ask, lambda: [], system_clock()) == stopping.Stopped(True, [], [])
+        assert process.wait(5) == 6
+        assert not supervisors.living(config.db)
+
+
+def test_only_a_supervisor_of_this_database_counts(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(config.db)
+    with supervised(config.db, STARTS_SLOWLY) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "starts\n"
+        assert [one.pid for one in supervisors.living(tmp_path / "link.db")] == [process.pid]
+        assert not supervisors.living(tmp_path / "other.db")
+    assert not supervisors.living(config.db)
+
+
+def test_an_engine_that_does_not_go_is_told_of_by_its_pid(config: Config) -> None:
+    asked: list[bool] = []
+    lock = DatabaseLock(config.db)
+    assert lock.acquire()
+    with lock, pytest.raises(Unavailable, match=f"pid {os.getpid()}. is still there"):
+        stopping.stop(config, lambda: asked.append(True), never, ManualClock())
+    assert asked == [True]
