@@ -97,6 +97,13 @@ class DatabaseLock:
         with self._taking:
             return self._take_again()
 
+    def sign(self, socket: str | os.PathLike[str]) -> None:
+        """Say in the lock file that we listen at `socket` from now on."""
+        with self._taking:
+            self._words = (*self._words[:2], os.fspath(socket))
+            if self._fd is not None:
+                self._sign(self._fd)
+
     def _is_intact(self) -> bool:
         if self._fd is None:
             return False

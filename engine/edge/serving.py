@@ -165,27 +165,57 @@ class Server:
         self._on_connect = on_connect
         self._uid = uid
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server
-        self._file: os.stat_result
+        self._listener: asyncio.Server | None = None
+        self._file: os.stat_result | None = None
+
+    def intact(self) -> bool:
+        """Does the name still lead to our socket? If not, nobody finds us any more."""
+        try:
+            return self._file is not None and os.path.samestat(os.lstat(self.path), self._file)
+        except OSError:
+            return False
+
+    async def move(self, path: Path) -> None:
+        """Listen at `path` instead, which may be the same; links that stand are left alone.
+
+        Raises what `serve` raises; then nobody is listened to until it is called again.
+        """
+        self._listen_no_more()  # first: the old listener may remove what has its name and its number by then
+        await self._listen(path)
 
     async def close(self) -> None:
         """Listen no more, send what is queued, end all links, remove the socket if it is still ours."""
-        self._listener.close()
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.lstat(self.path), self._file):
-                self.path.unlink()
+        self._listen_no_more()
         for link in self.links:
             link.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _listen(self, sock: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        self._file = os.lstat(self.path)
-        self._listener = await loop.create_unix_server(
-            lambda: AsyncLink(self._welcome), sock=sock, backlog=1024
-        )
+    async def _listen(self, path: Path) -> None:
+        name = address(path)
+        make_private_directory(path.parent)
+        check_private_directory(path.parent)
+        remove_stale(path)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            sock.bind(name)
+            os.chmod(path, 0o600)  # before `listen`, so that nobody can have connected under another mode
+            self._listener = await asyncio.get_running_loop().create_unix_server(
+                lambda: AsyncLink(self._welcome), sock=sock, backlog=1024
+            )
+            self.path, self._file = path, os.lstat(path)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _listen_no_more(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        with suppress(OSError):
+            if self.intact():
+                self.path.unlink()
+        self._listener = self._file = None
 
     def _welcome(self, link: AsyncLink) -> None:
         try:
@@ -222,18 +252,6 @@ async def serve(path: str | os.PathLike[str], on_connect: Handler, *, uid: int |
     is closed when it ends; its errors reach the loop's exception handler. `AlreadyRunning` where somebody
     answers already.
     """
-    path = Path(path)
-    name = address(path)
-    make_private_directory(path.parent)
-    check_private_directory(path.parent)
-    remove_stale(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    server = Server(path, on_connect, os.getuid() if uid is None else uid)
-    try:
-        sock.bind(name)
-        os.chmod(path, 0o600)  # before `listen`, so that nobody can have connected under another mode
-        await server._listen(sock)
-    except BaseException:
-        sock.close()
-        raise
+    server = Server(Path(path), on_connect, os.getuid() if uid is None else uid)
+    await server._listen(server.path)
     return server

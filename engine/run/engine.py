@@ -14,12 +14,13 @@ import random
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity
-from ..edge.link import AsyncLink, Server, serve, socket_path
+from ..edge.link import AsyncLink, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
@@ -43,6 +44,7 @@ from .housekeeping import Housekeeping
 from .idleness import Idleness, RunOptions
 from .inventory import take_inventory
 from .leasing import Leasing
+from .listening import Listening
 from .loops import Loop
 from .messages import Call, Hello, Reply, encode, from_peer
 from .outcomes import Outcomes
@@ -225,6 +227,9 @@ class Engine:
         self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
         self.warden.adopt(found.survivors)
         server = await serve(self._socket, self._serve)
+        self._listening = Listening(
+            server, self.config.db, self._lock, self.clock, self.writer, self._on_socket_moved
+        )
         try:
             await self.warden.start()
             self._start_loops()
@@ -233,7 +238,7 @@ class Engine:
             await self._stop.wait()
             await self._drain_while_it_can_be_written()
         finally:
-            await self._close(server)
+            await self._close()
 
     async def _drain_while_it_can_be_written(self) -> None:
         """What can't be written down can't be waited for without end: after a while it is left to the next recovery."""
@@ -271,7 +276,7 @@ class Engine:
         await draining
         await self._idleness.tell_what_is_left()
 
-    async def _close(self, server: Server) -> None:
+    async def _close(self) -> None:
         self.housekeeping.stop()
         for loop in self._loops:
             await loop.stop()
@@ -279,7 +284,7 @@ class Engine:
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
             await self.writer.write(rows.record_end, self._engine_id)
             await self.housekeeping.anchor()
-        await server.close()
+        await self._listening.close()
 
     def _install_signals(self) -> None:
         self._hurry = asyncio.Event()
@@ -340,6 +345,7 @@ class Engine:
                 ("backup", keep.back_up_if_due, lambda: self._pause(60.0)),
                 ("retention", keep.prune_if_due, lambda: self._pause(60.0)),
                 ("storage", self.storage.tick, self.storage.rest),
+                ("socket", self._listening.tick, self._listening.rest),
                 ("logs", self.storage.keep_logs_within, self.storage.rest_of_logs),
                 ("clock", self._clocks.tick, self._clocks.rest),
                 ("beat", self._announcer.beat, lambda: self._pause(5.0)),
@@ -410,6 +416,9 @@ class Engine:
         """The wall clock was set: what is due is looked for."""
         self._idleness.clock_was_set(seconds)
         self.wake()
+
+    def _on_socket_moved(self, path: Path) -> None:
+        self.warden.socket_path = path
 
     # ---- clients -------------------------------------------------------------------------------------------------
 

@@ -53,4 +53,10 @@ def record_end(tx: Transaction, engine_id: int) -> None:
 
 def record_alert(tx: Transaction, reason: str, message: str) -> None:
     """What a person should hear of."""
-    tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason=reason, message=message)
+    record_alert_change(tx, reason, "ALERT_RAISED", message)
+
+
+def record_alert_change(tx: Transaction, reason: str, event_type: str, message: str) -> None:
+    """An alert that is raised, or over (ALERT_CLEARED)."""
+    level = "error" if event_type == "ALERT_RAISED" else "info"
+    tx.event(event_type, actor=ENGINE, level=level, reason=reason, message=message)

@@ -81,7 +81,8 @@ class Warden:
         self._workforce = workforce
         self._reception = reception
         self._engine_id = engine_id
-        self._socket = socket_path
+        self.socket_path = socket_path
+        """Where the workers that it starts find the engine."""
         self._code_version = code_version
         self._handlers = starting.handlers_fingerprint(config)
         self._outcomes = outcomes
@@ -141,7 +142,7 @@ class Warden:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
         handlers = starting.handlers_fingerprint(self.config)
-        process = starting.spawn(self.config, self._socket, incarnation, journal_path)
+        process = starting.spawn(self.config, self.socket_path, incarnation, journal_path)
         who = identity.of(process.pid)
         pidfd = os.pidfd_open(process.pid)
         assert who is not None  # not reaped yet, so it can't be gone

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import stat
 import threading
@@ -63,6 +64,10 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         for _ in iter(condition, True):
             await asyncio.sleep(0)
+
+
+def there(path: Path) -> bool:
+    return os.path.lexists(path)
 
 
 def mode(path: Path) -> int:
@@ -374,6 +379,30 @@ async def test_a_successors_socket_survives_our_close(path: Path) -> None:
     async with listening(path, echo):
         await server.close()
         assert mode(path) == 0o600
+
+
+async def test_a_removed_socket_is_listened_at_anew_and_standing_links_go_on(
+    path: Path, tmp_path: Path
+) -> None:
+    async with listening(path, echo) as server:
+        link = await open_link(path)
+        assert server.intact()
+        shutil.rmtree(path.parent)
+        assert not server.intact()
+        blocked = tmp_path / "file" / "engine.sock"
+        blocked.parent.touch()
+        with pytest.raises(FileExistsError):
+            await server.move(blocked)
+        assert not server.intact()
+        for place in (path, tmp_path / "elsewhere" / "engine.sock"):
+            await server.move(place)
+            assert server.intact()
+            assert mode(place) == 0o600
+            for each in (link, await open_link(place)):
+                each.send(b"heard")
+                assert await each.receive() == b"heard"
+        assert not there(path)
+    assert not there(place)
 
 
 def test_nobody_there_says_how_to_start(path: Path) -> None:
