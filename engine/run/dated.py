@@ -1,7 +1,8 @@
 """Acts that wait some seconds for second thoughts: rows of the request table, so that they outlive whoever asked.
 
-An act that could not be done now is refused now. What is due is carried out by whoever holds the database: the engine in
-its tick and at its start, or the next command without one. A deck that was killed meanwhile changes nothing about it.
+An act that could not be done now, or would change nothing, is refused now. What is due is carried out by whoever holds
+the database: the engine in its tick and at its start, or the next command without one. A deck that was killed meanwhile
+changes nothing about it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def ask(tx: Transaction, verb: str, task: Row, actor: str, args: Row) -> str:
         raise UsageError(f"{verb} can't wait {seconds:g} s")
 
     def rehearse(tx: Transaction) -> None:
-        control.act(tx, verb, task, actor, args)
+        before = tx.connection.total_changes
+        told = control.act(tx, verb, task, actor, args)
+        if tx.connection.total_changes == before:  # there is nothing to wait for, nor to take back
+            raise Refused(f"#{task['id']} {told}")
         raise _Rehearsed
 
     with suppress(_Rehearsed):

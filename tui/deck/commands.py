@@ -10,6 +10,7 @@ from taskdeck.engine import views
 from taskdeck.engine.errors import TaskdeckError, UsageError
 
 from .. import format as look
+from .. import holding
 from ..commandline import nearest
 from . import keys
 from .screens.page import Target
@@ -114,12 +115,18 @@ class Commands:
 
     async def _hold(self, name: str, scopes: Sequence[str]) -> None:
         bridge, said = self._deck.bridge, []
+        holds = name in HOLDS
         for scope in scopes:
-            if name in HOLDS:
+            what = views.hold_named(scope)
+            if holds:
                 await bridge.act("hold", scope=scope, running=HOLDS[name])
+                slip = await bridge.ask(lambda view, scope=scope: holding.unknown(view, [scope]))
+                said.append(slip[0] if slip else f"{what} is held")
             else:
-                await bridge.act("release", scope=scope)
-            said.append(f"{views.hold_named(scope)} {'is held' if name in HOLDS else 'goes on'}")
+                answer: Any = await bridge.act("release", scope=scope)
+                said.append(f"{what} {'goes on' if answer['changed'] else 'is not held'}")
+        if not holds and (left := await bridge.ask(holding.still_held)):
+            said.append(left)
         self._deck.say(look.tidy("; ".join(said)))
 
     async def _stop(self) -> None:

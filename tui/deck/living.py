@@ -122,9 +122,8 @@ class Deck:
         """The engine of this process has ended with `code`; so does the process."""
         self._say_crash()
         if code == 0:
-            self._say(
-                f"the engine has stopped; what is left goes on at the next start: taskdeck{self._places}"
-            )
+            self._say("the engine has stopped")
+            self._say(f"what is left goes on at the next start: taskdeck{self._places}")
         self._launcher.tell(f"end {code}")
 
     def tell_the_end_of_attached(self) -> int:

@@ -185,6 +185,8 @@ RECENT = 900.0
 """Seconds for which a recovery is news."""
 LOOKED_BACK = 5_000
 """Events before those that come from now on, among which a recovery is looked for."""
+ENDED = ("SUCCESS", "FAILED", "DEAD", "CANCELLED")
+"""States of tasks about which a recovery has nothing more to tell."""
 _BEGINS = re.compile(r"(?:^|; )#(\d+):? ")
 
 
@@ -196,28 +198,30 @@ class Recoveries:
         self._last: views.EventView | None = None
 
     def __call__(self, view: View) -> Recovery | None:
-        """As it is now; None where nothing was recovered lately."""
+        """As it is now, of tasks that have not ended; None where the last start recovered nothing, or long ago."""
         newest = view.events(views.EventFilter(), limit=1)
         if not newest:
             return None
         after = max(newest[0].event_id - LOOKED_BACK, 0) if self._after is None else self._after
         self._after = newest[0].event_id
-        self._last = next(
-            iter(view.events(views.EventFilter(types=("ENGINE_RECOVERED",)), after=after, limit=1)),
-            self._last,
-        )
-        if self._last is None or views.seconds_between(self._last.created_at, view.now) > RECENT:
+        # An engine that ended in order left nothing to the next one: what was recovered before is no news then.
+        marks = views.EventFilter(types=("ENGINE_RECOVERED", "ENGINE_STOPPED"))
+        self._last = next(iter(view.events(marks, after=after, limit=1)), self._last)
+        if self._last is None or self._last.event_type != "ENGINE_RECOVERED":
             return None
-        return _recovery(self._last)
+        if views.seconds_between(self._last.created_at, view.now) > RECENT:
+            return None
+        return _recovery(self._last, view)
 
 
-def _recovery(event: views.EventView) -> Recovery | None:
-    """`#5 resumes at checkpoint 7; #9 starts again` as one story for each task."""
+def _recovery(event: views.EventView, view: View) -> Recovery | None:
+    """`#5 resumes at checkpoint 7; #9 starts again` as one story for each task, without those that have ended."""
     _, *parts = _BEGINS.split(event.message or "")
     decided = [Recovered(int(number), story) for number, story in zip(parts[::2], parts[1::2], strict=True)]
-    return (
-        Recovery(event.event_id, decided, int(event.payload.get("tasks", len(decided)))) if decided else None
-    )
+    found = tasks(each.task for each in decided)(view)
+    open_ = [each for each in decided if each.task in found and found[each.task].state not in ENDED]
+    count = int(event.payload.get("tasks", len(decided))) - (len(decided) - len(open_))
+    return Recovery(event.event_id, open_, count) if open_ else None
 
 
 class Detail(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import typer
 
@@ -12,7 +11,7 @@ from taskdeck.engine import views
 from taskdeck.engine.errors import UsageError
 
 from .. import format as look
-from .. import output
+from .. import holding, output
 from ..commandline import CommandLine
 
 MOST_SHOWN = 5
@@ -72,7 +71,7 @@ def _asked(task_ids: Sequence[int], what: str) -> str:
 def _say_what_is_paused(line: CommandLine, scope: str) -> None:
     """Tasks that were paused one by one stay so: a hold's end is not theirs."""
     with views.open_view(line.config) as view:
-        paused = view.task_ids(_members(scope, states=("PAUSED",)))
+        paused = view.task_ids(holding.members(scope, states=("PAUSED",)))
     if paused:
         words = "state:paused" if scope == views.EVERYTHING else f"state:paused {scope}"
         some = "1 task was" if len(paused) == 1 else f"{len(paused)} tasks were"
@@ -83,21 +82,11 @@ def _look(line: CommandLine, named: Sequence[str]) -> list[int]:
     """The running tasks in these scopes. A name that nothing is known of may be a slip: it is said."""
     running: dict[int, None] = {}
     with views.open_view(line.config) as view:
-        pools: set[str] = set()
         for scope in named:
-            running |= dict.fromkeys(view.task_ids(_members(scope, states=("RUNNING",))))
-            kind, _, name = scope.partition(":")
-            if kind == "pool":
-                pools = pools or {each.pool for each in view.resources()}
-            known = scope == views.EVERYTHING or name in (pools if kind == "pool" else view.types())
-            if not known and not view.task_ids(_members(scope)):
-                output.note(f"nothing is known of {views.hold_named(scope)}; it is held all the same")
+            running |= dict.fromkeys(view.task_ids(holding.members(scope, states=("RUNNING",))))
+        for told in holding.unknown(view, named):
+            output.note(told)
     return list(running)
-
-
-def _members(scope: str, **more: Any) -> views.Filter:
-    kind, _, name = scope.partition(":")
-    return views.Filter(**({} if scope == views.EVERYTHING else {f"{kind}s": (name,)}), **more)
 
 
 def _ask(running: Sequence[int]) -> None:

@@ -144,6 +144,29 @@ async def test_a_type_and_everything_are_held_back_and_shown_in_the_header(fille
         await opened.becomes(lambda: "HELD" not in opened.lines[0])
 
 
+async def test_a_hold_of_an_unknown_name_and_what_is_held_still_are_said(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("colon")
+        await opened.type("pause type:nosuch")
+        await opened.reads("nothing is known of type nosuch; it is held all the same")
+        await opened.press("colon")
+        await opened.type("pause all")
+        await opened.reads("everything is held")
+        await opened.press("colon")
+        await opened.type("resume all")
+        await opened.reads("everything goes on; still held: type:nosuch")
+
+
+async def test_a_cancel_that_would_change_nothing_is_refused_at_once(seed: Seed) -> None:
+    seed.task(state="CANCELLED", reason="user_cancel")
+    async with deck(seed.path) as opened:
+        await opened.press("2")
+        await opened.reads("CANC  shell")
+        await opened.press("c")
+        await opened.reads("#1 is cancelled already")
+        assert "takes it back" not in opened.text
+
+
 async def test_a_kill_asks_first(filled: Seed) -> None:
     async with deck(filled.path) as opened:
         await opened.press("2")

@@ -61,6 +61,21 @@ async def test_what_a_start_recovered_is_shown_until_it_is_put_away(seed: Seed) 
         assert "of an earlier engine" not in opened.text
 
 
+async def test_no_recovery_is_told_of_tasks_that_ended_nor_after_an_orderly_stop(
+    seed: Seed,
+) -> None:
+    ended, goes_on = seed.task(state="SUCCESS", reason="done"), seed.task()
+    with seed.writing() as tx:
+        message = f"#{ended} resumes at page 310; #{goes_on} starts again"
+        tx.event("ENGINE_RECOVERED", actor="engine", message=message, payload={"tasks": 2}, ours=True)
+    async with deck(seed.path) as opened:
+        await opened.reads("Recovered  1 of an earlier engine; esc hides this")
+        await opened.reads("starts again")
+        with seed.writing() as tx:
+            tx.event("ENGINE_STOPPED", actor="engine", message="engine 1", ours=True)
+        await opened.becomes(lambda: "of an earlier engine" not in opened.text)
+
+
 async def test_a_start_that_recovered_nothing_or_long_ago_is_no_news(seed: Seed) -> None:
     with seed.writing() as tx:
         tx.event(
