@@ -323,7 +323,7 @@ def test_the_audit_is_verified_and_a_damage_is_named_with_exit_1(taskdeck: Calls
     assert (report["ok"], report["event_id"]) == (False, 2)
 
 
-def test_status_says_first_what_keeps_the_work_from_going_on() -> None:
+def test_status_says_what_keeps_the_work_from_going_on_before_what_has_failed() -> None:
     counts = {"FAILED": 1, "PENDING": 2}
     waits, failed = next_steps(counts, EngineView(running=False))
     assert waits.startswith("taskdeck run ")

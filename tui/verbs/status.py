@@ -120,8 +120,10 @@ def _tasks(counts: dict[str, int], *, running: bool) -> str:
 
 
 def next_steps(counts: dict[str, int], engine: views.EngineView) -> list[str]:
-    """What a person should do now, if anything: first what keeps all work from going on."""
+    """What a person should do now, if anything: what has failed for good comes last."""
     lines = []
+    if counts.get("NEEDS_REVIEW"):
+        lines.append("taskdeck list state:needs_review   (then: taskdeck why ID)")
     open_ = sum(counts.get(name, 0) for name in ("PENDING", "RUNNING", "RETRYING", "LOST"))
     if open_ and not engine.running:
         lines.append(
@@ -129,8 +131,6 @@ def next_steps(counts: dict[str, int], engine: views.EngineView) -> list[str]:
         )
     if engine.running and not engine.supervisor:
         lines.append(UNSUPERVISED)
-    if counts.get("NEEDS_REVIEW"):
-        lines.append("taskdeck list state:needs_review   (then: taskdeck why ID)")
     if counts.get("FAILED"):
         lines.append("taskdeck list state:failed")
     return lines
