@@ -5,6 +5,7 @@ Owns parsing and its mistakes. What a verb does stands in `verbs/`; exit codes a
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any
 
@@ -177,11 +178,24 @@ def invoke(line: CommandLine) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _plain(what: str, error: typer.TyperException) -> str:
+    """The parser names the types of its own; a person wants to know which numbers are taken."""
+    told = re.fullmatch(r"(.*) is not a valid (float|int|integer)(?: range)?", what, re.DOTALL)
+    if not told:
+        return what
+    kind = getattr(getattr(error, "param", None), "type", None)
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    bounds = [f"from {low:g}"] if low is not None else []
+    bounds += [f"to {high:g}"] if high is not None else []
+    number = "a number" if told[2] == "float" else "a whole number"
+    return f"{told[1]} is not {' '.join([number, *bounds])}"
+
+
 def _usage(error: typer.TyperException) -> TaskdeckError:
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx else "taskdeck"
     name = getattr(error, "option_name", None)
-    what, remedy = error.format_message().rstrip("."), f"see: {path} --help"
+    what, remedy = _plain(error.format_message().rstrip("."), error), f"see: {path} --help"
     if type(error).__name__ == "NoArgsIsHelpError":
         what = f"{path} needs a verb"
     if name and ctx and type(error).__name__ == "NoSuchOption":

@@ -196,6 +196,18 @@ def test_common_options_may_stand_anywhere(taskdeck: Calls, tmp_path: Path, plac
         assert len(taskdeck(*words).lines) == 1
 
 
+def test_a_bad_id_or_number_is_named_with_what_is_wanted(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    seed.close()
+    for word in ("5-", "1--3", "3-#"):
+        assert f"`{word}` is no id (write ids" in taskdeck("cancel", word, "--yes", code=2).err
+    for verb in ("show", "wait", "cancel"):
+        told = taskdeck(verb, "abcxyz", code=3).err
+        assert "no task matches `abcxyz`: `abcxyz` is no id, and was searched as text (write ids" in told
+    assert "'x' is not a number from 0.05 to 10000 (see" in taskdeck("chaos", "--minutes", "x", code=2).err
+    assert "'x' is not a whole number from 0 (see" in taskdeck("list", "--limit", "x", code=2).err
+
+
 @fault("TF202")
 def test_every_mistake_of_a_configuration_is_listed_and_exit_78(taskdeck: Calls) -> None:
     file = taskdeck.folder / "config.toml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -43,14 +44,31 @@ def many(view: views.View, words: Sequence[str], *, states: Sequence[str] = ()) 
         raise UsageError("no task was named", remedy=EXAMPLES)
     if are_ids(words):
         return _by_id(view, words)
+    _refuse_bad_ids(words)
     wanted = views.parse_arguments(words)
     if states and not wanted.states:
         wanted = msgspec.structs.replace(wanted, states=tuple(states))
     hint_at_states(words)
     found = view.task_ids(wanted)
     if not found:
-        raise NotFound("no task matches", remedy="see: taskdeck list")
+        raise _nothing(words)
     return found
+
+
+def _refuse_bad_ids(words: Sequence[str]) -> None:
+    """Only digits and what joins ids, yet no ids: a slip that must not be searched as text."""
+    for word in words:
+        if re.fullmatch(r"[-#,]*[0-9][-#,0-9]*", word, re.ASCII) and not views.is_ids(word):
+            raise UsageError(f"`{word}` is no id", remedy=EXAMPLES)
+
+
+def _nothing(words: Sequence[str]) -> NotFound:
+    """No task matches; a word that may have been meant as an id is named."""
+    plain = [word for word in words if ":" not in word and not views.is_ids(word)]
+    what = f"no task matches `{' '.join(words)}`"
+    if not plain:
+        return NotFound(what, remedy="see: taskdeck list")
+    return NotFound(what, f"`{plain[0]}` is no id, and was searched as text", EXAMPLES)
 
 
 def are_named(words: Sequence[str]) -> bool:
