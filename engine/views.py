@@ -245,6 +245,10 @@ class View:
             "rollback": [self._shaper.step(row) for row in self._reader.rollback_steps(task_id)],
         }
 
+    def in_doubt(self) -> list[tuple[int, OperationView]]:
+        """Every operation in doubt with its task, by task; their attempts' numbers are not told."""
+        return [(row["task_id"], self._shaper.operation(row, {})) for row in self._reader.in_doubt()]
+
     def _stranded(self, task_id: int) -> str:
         kept = self._reader.checkpoints(task_id)
         begins = not kept or kept[0]["again_from"] == 0

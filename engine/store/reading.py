@@ -140,6 +140,11 @@ class Reader:
         own = (t.Operation.task_id == task_id) | (t.Operation.scope == f"task:{family}")
         return self._dicts(t.Operation.select().where(own).order_by(t.Operation.id))
 
+    def in_doubt(self) -> list[Row]:
+        """Every operation in doubt, by task."""
+        doubted = t.Operation.select().where(t.Operation.state == "IN_DOUBT")
+        return self._dicts(doubted.order_by(t.Operation.task_id, t.Operation.id))
+
     def rollback_steps(self, task_id: int) -> list[Row]:
         """The undo steps that a task registered, in their order."""
         own = t.RollbackStep.task_id == task_id

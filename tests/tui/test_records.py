@@ -95,6 +95,17 @@ def test_show_why_and_retry_tell_what_is_in_doubt_since_when_and_what_to_do(
     assert f"taskdeck operation redo {task_id} 'mail:a b' --retry" in refused
 
 
+def test_without_a_task_all_operations_in_doubt_are_listed(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    assert "no operation is in doubt" in taskdeck("operation", "list").err
+    first, second = in_doubt(seed, "a", "mail:b"), in_doubt(seed, "c")
+    taskdeck("operation", "done", str(first), "a")
+    found = taskdeck("operation", "list", "--json").lines
+    assert [(each["task"], each["key"]) for each in found] == [(first, "mail:b"), (second, "c")]
+    shown = taskdeck("operation", "list").out.splitlines()
+    assert [line.split()[:2] for line in shown[1:]] == [[f"#{first}", "mail:b"], [f"#{second}", "c"]]
+
+
 def test_operations_are_listed_and_settled_by_a_persons_word(taskdeck: Calls, seed: Seed) -> None:
     task_id = str(in_doubt(seed, "a", "b"))
     assert [each["state"] for each in taskdeck("operation", "list", task_id, "--json").lines] == [

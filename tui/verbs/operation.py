@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from taskdeck.engine import views
@@ -39,9 +40,14 @@ def _operation() -> None:
 
 
 @operation.command("list")
-def list_operations(ctx: typer.Context, task: Task) -> int:
-    """List the operations of a task: begun, done, not done or in doubt."""
+def list_operations(
+    ctx: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="[ID]", help="The task: 42, #42 or key:NAME")] = None,
+) -> int:
+    """List the operations of a task: begun, done, not done or in doubt. Without an ID: all that are in doubt."""
     line: CommandLine = ctx.obj
+    if task is None:
+        return _list_doubts(line)
     with views.open_view(line.config) as view:
         found = view.task(targets.one(view, [task]))
     operations = found.operations if isinstance(found.operations, list) else []
@@ -56,6 +62,31 @@ def list_operations(ctx: typer.Context, task: Task) -> int:
             output.line(part)
     if not operations:
         output.note(f"#{found.id} has begun no operation")
+    return 0
+
+
+def _list_doubts(line: CommandLine) -> int:
+    with views.open_view(line.config) as view:
+        found = view.in_doubt()
+    if line.json:
+        for task_id, each in found:
+            output.json_line({"task": task_id, **msgspec.to_builtins(each)})
+        return 0
+    if not found:
+        output.note("no operation is in doubt")
+        return 0
+    now = views.now()
+    rows = [
+        (f"#{task_id}", look.tidy(each.key), look.local(each.doubt_at or each.begun_at, now=now))
+        for task_id, each in found
+    ]
+    headers = ("TASK", "OPERATION", f"IN DOUBT SINCE ({look.zone(now)})")
+    for text in look.table(headers, rows, width=output.width()):
+        output.line(text)
+    output.flush()
+    output.note(
+        "find out what happened, then: taskdeck operation done ID KEY, or: taskdeck operation redo ID KEY"
+    )
     return 0
 
 
