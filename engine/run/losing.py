@@ -32,12 +32,13 @@ def take_all(
     *,
     charged: bool = True,
     suspected: bool = False,
+    doubt: str = "",
 ) -> list[str]:
     """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others.
 
     Not `charged`: the engine itself had to end the worker because of another task. Where the worker died by itself
     (`suspected`) and several had begun in it, nobody knows whose doing it was: each runs alone the next time, and only who
-    takes a worker of its own with it then is charged for that.
+    takes a worker of its own with it then is charged for that. `doubt`: why nobody knows how those that had begun ended.
     """
     stories = []
     shared = suspected and sum(row["fence"] in started for row in held) > 1
@@ -58,6 +59,7 @@ def take_all(
                         charged=charged,
                         shared=shared,
                         suspected=suspected,
+                        doubt=doubt,
                     ),
                     current,
                 )
@@ -93,12 +95,13 @@ def lose(
     charged: bool = True,
     shared: bool = False,
     suspected: bool = False,
+    doubt: str = "",
 ) -> str:
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7".
 
     `suspected`: the worker died by itself while its engine lived, so that the task may have killed it: it runs alone the
     next time. `shared`: so may others; then it counts among all its losses only. Who must go to a person goes there at
-    once; the others are LOST and taken over in the same transaction.
+    once (with a `doubt` all do); the others are LOST and taken over in the same transaction.
     """
     if task["state"] is LOST:
         return _take_over(tx, task, policies)
@@ -114,7 +117,7 @@ def lose(
     losses = {"losses": task["losses"] + int(charged and not shared), "losses_total": total, "fence": fence}
     losses["suspect"] = int(suspected and charged)
     if task["wanted"] != "cancel" and (
-        why := stuck or _needs_a_person({**task, **losses}, policies, max_losses)
+        why := stuck or doubt or _needs_a_person({**task, **losses}, policies, max_losses)
     ):
         return _review(tx, task, losses, f"{why}: {cause}")
     tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)

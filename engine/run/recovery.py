@@ -11,9 +11,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..clock import Clock
 from ..config import Config
@@ -78,22 +79,55 @@ def journal_of(config: Config, worker: dict[str, Any]) -> Path:
     return config.log_directory / "workers" / f"{worker['incarnation']}.starts"
 
 
-def forget_files(journal_path: Path) -> None:
-    """All that a settled worker kept is written: its files are of no more use."""
+def forget_files(journal_path: Path, *, unreadable: bool = False) -> None:
+    """All that a settled worker kept is written: its files are of no more use. What can't be read is kept for a person."""
     journal_path.unlink(missing_ok=True)
-    journal_path.with_suffix(".spool").unlink(missing_ok=True)
+    kept = journal_path.with_suffix(".spool")
+    if unreadable:
+        with suppress(OSError):  # it stays under its own name
+            kept.rename(kept.with_suffix(".unreadable"))
+    else:
+        kept.unlink(missing_ok=True)
+
+
+class Replayed(NamedTuple):
+    """The last words of a worker that is gone. `unreadable`: why some of them can't be read, "" where all could."""
+
+    said_bye: bool
+    unreadable: str
 
 
 async def replay(
     write: Callable[..., Awaitable[Any]], recorder: Recorder, worker_id: int, path: Path
-) -> bool:
-    """Write down what a worker that is gone had kept, each report once. Returns whether it ended in order."""
-    reports = await asyncio.to_thread(spool.read, path)
+) -> Replayed:
+    """Write down what a worker that is gone had kept, each report once, as far as it can be read."""
+    unreadable = ""
+    try:
+        reports = await asyncio.to_thread(spool.read, path)
+    except spool.Unreadable as damage:
+        reports, unreadable = damage.reports, damage.why
+        log.error("%s can't be read: %s; what worker %d had begun goes to review", path, damage, worker_id)
     for start in range(0, len(reports), AT_ONCE):
         part = reports[start : start + AT_ONCE]
         await write(lambda tx, part=part: recorder.record_once(tx, worker_id, part, worker_lives=False))
         crash_at("after_replay")
-    return any(isinstance(report, Bye) for _, report in reports)
+    return Replayed(any(isinstance(report, Bye) for _, report in reports), unreadable)
+
+
+def tell_unreadable(tx: Transaction, worker_id: int, path: Path, why: str) -> str:
+    """Raise the alert. Returns why the attempts that this worker had begun are a person's matter."""
+    kept = path.with_suffix(".unreadable")
+    tx.event(
+        "ALERT_RAISED",
+        actor=ENGINE,
+        worker_id=worker_id,
+        level="error",
+        reason="spool_unreadable",
+        message=f"what worker {worker_id} had kept can't be read: {why}; kept as {kept.name}, and what it had begun is"
+        " in doubt",
+        payload={"file": str(kept)},
+    )
+    return "it may have ended: what its worker had kept can't be read"
 
 
 async def _settle_dead(
@@ -111,16 +145,18 @@ async def _settle_dead(
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])
     path = journal_of(config, worker)
-    said_bye = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
+    replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
     finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]
     held = await writer.write(_held, worker["id"])
     stories = [f"#{row['id']} ended while there was no engine" for row in finished]
     started = begun(path, worker["boot_id"], held)
+    orderly = replayed.said_bye or _never_up(worker)
+    lost_words = (path, replayed.unreadable)
     stories += await writer.write(
-        _bury, worker, held, started, policies, config.engine.max_losses, said_bye or _never_up(worker)
+        _bury, worker, held, started, policies, config.engine.max_losses, orderly, lost_words
     )
     crash_at("after_burial")
-    forget_files(path)
+    forget_files(path, unreadable=bool(replayed.unreadable))
     return stories
 
 
@@ -153,9 +189,10 @@ def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str
 
 
 def begun(path: Path, boot_id: str, held: list[dict[str, Any]]) -> set[int]:
-    """The fences that were begun. The journal survives a process, not the power: without one all count as begun."""
+    """The fences that were begun. The journal survives a process, not the power: without a sound one all count."""
     if path.exists() and boot_id == identity.boot_id():
-        return journal.read(path)
+        with suppress(OSError):
+            return journal.read(path)
     return {row["fence"] for row in held}
 
 
@@ -190,6 +227,7 @@ def _bury(
     policies: Policies,
     max_losses: int,
     orderly: bool,
+    lost_words: tuple[Path, str],
 ) -> list[str]:
     orderly = orderly and not held
     how = "it was lost while there was no engine"
@@ -209,7 +247,9 @@ def _bury(
             ours=True,
         )
     cause = f"worker {worker['id']} was lost while there was no engine"
-    return take_all(tx, held, cause, started, policies, max_losses)
+    path, unreadable = lost_words
+    doubt = tell_unreadable(tx, worker["id"], path, unreadable) if unreadable else ""
+    return take_all(tx, held, cause, started, policies, max_losses, doubt=doubt)
 
 
 def _orphans(tx: Transaction, alive: set[int], policies: Policies, max_losses: int) -> list[str]:

@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,11 @@ from .messages import (
     one_from_peer,
 )
 
-HEADER = b"taskdeck spool, protocol %d\n" % PROTOCOL
+HEADER = b"taskdeck spool 2, protocol %d\n" % PROTOCOL
 RECORD = struct.Struct("<IIQ")
-"""Length, CRC-32 and number of the report that follows."""
+"""Length, CRC-32 (of all else) and number of the report that follows."""
+LONGEST = 16 * 2**20
+"""Bytes; far above any report, since JSON values are at most 1 MiB."""
 IN_MEMORY = 8 * 2**20
 """Bytes of reports that stay in memory once they stand in the file; others are read from it when they are needed."""
 LARGEST = 256 * 2**20
@@ -105,7 +108,7 @@ class Spool:
                 self._drop(kept)
                 continue
             message, raw = _without_request(kept)
-            block += RECORD.pack(len(raw), zlib.crc32(raw), kept.number)
+            block += RECORD.pack(len(raw), _checksum(kept.number, raw), kept.number)
             placed.append((kept, message, raw, self._end + len(block)))
             block += raw
             self._unwritten.popleft()
@@ -155,10 +158,15 @@ class Spool:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             _sync_folder(self._path.parent)
         rest, place = memoryview(block), self._end
-        while rest:
-            written = os.pwrite(self._fd, rest, place)
-            rest, place = rest[written:], place + written
-        os.fsync(self._fd)
+        try:
+            while rest:
+                written = os.pwrite(self._fd, rest, place)
+                rest, place = rest[written:], place + written
+            os.fsync(self._fd)
+        except OSError:
+            with suppress(OSError):  # what comes next may be shorter than what half stands there
+                os.ftruncate(self._fd, self._end)
+            raise
         self._end = place
 
     def _start_anew(self) -> None:
@@ -167,30 +175,71 @@ class Spool:
         os.ftruncate(self._fd, 0)
 
 
-def read(path: Path) -> list[tuple[int, Any]]:
-    """What a worker that is gone had kept: (number, report), in order. A torn end doesn't count.
+class Unreadable(Exception):
+    """A spool's file is damaged, or of another version. `reports`: those that stand before what can't be read."""
 
-    Empty where there is no file, or one that this version can't read.
+    def __init__(self, why: str, reports: list[tuple[int, Any]]) -> None:
+        super().__init__(why)
+        self.why = why
+        self.reports = reports
+
+
+def read(path: Path) -> list[tuple[int, Any]]:
+    """What a worker that is gone had kept: (number, report), in order. Empty where there is no file.
+
+    A torn end doesn't count: nothing was promised for it. Raises `Unreadable` where something that was written whole can't
+    be read.
     """
     try:
         data = path.read_bytes()
-    except OSError:
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise Unreadable(error.strerror or type(error).__name__, []) from error
     if not data.startswith(HEADER):
-        return []
+        if HEADER.startswith(data) or not data.strip(b"\0"):
+            return []
+        raise Unreadable("it is of another version, or its head is damaged", [])
     found: list[tuple[int, Any]] = []
     place = len(HEADER)
-    while place + RECORD.size <= len(data):
-        size, checksum, number = RECORD.unpack_from(data, place)
-        raw = data[place + RECORD.size : place + RECORD.size + size]
-        if len(raw) < size or zlib.crc32(raw) != checksum:
-            break
+    while place < len(data):
+        record = _record(data, place)
+        if record is None:
+            if _is_torn(data, place):
+                break
+            raise Unreadable(f"it is damaged at byte {place} of {len(data)}", found)
+        number, raw = record
         try:
             found.append((number, one_from_peer(raw)))
-        except msgspec.DecodeError:
-            break
-        place += RECORD.size + size
+        except msgspec.DecodeError as error:
+            raise Unreadable(f"report {number} is none of this version", found) from error
+        place += RECORD.size + len(raw)
     return found
+
+
+def _record(data: bytes, place: int) -> tuple[int, bytes] | None:
+    """The report that stands whole and sound at `place`."""
+    if place + RECORD.size > len(data):
+        return None
+    size, checksum, number = RECORD.unpack_from(data, place)
+    if place + RECORD.size + size > len(data):
+        return None
+    raw = data[place + RECORD.size : place + RECORD.size + size]
+    return (number, raw) if _checksum(number, raw) == checksum else None
+
+
+def _is_torn(data: bytes, place: int) -> bool:
+    """Is what can't be read at `place` the beginning of a last record, or nothing but zeros (the power went)?"""
+    if place + RECORD.size > len(data) or not data[place:].strip(b"\0"):
+        return True
+    size, _, _ = RECORD.unpack_from(data, place)
+    if size > LONGEST or place + RECORD.size + size <= len(data):
+        return False
+    return not any(_record(data, later) for later in range(place + 1, len(data) - RECORD.size))
+
+
+def _checksum(number: int, raw: bytes) -> int:
+    return zlib.crc32(raw, zlib.crc32(RECORD.pack(len(raw), 0, number)))
 
 
 def _without_request(kept: _Kept) -> tuple[Message | None, bytes]:

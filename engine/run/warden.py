@@ -329,15 +329,16 @@ class Warden:
             log.error("worker %d: %s", handle.id, problem)
         await self._write(withstanding.record, left, handle.id)
         await self._hear_last_words(handle)  # a child that it forked may have held the link open
-        handle.said_bye |= await recovery.replay(
+        replayed = await recovery.replay(
             self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")
         )
+        handle.said_bye |= replayed.said_bye
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         started = recovery.begun(handle.journal, handle.identity.boot_id, held)
         handle.buried = True
-        await self._write(self._bury, handle, self._exit_code(handle), held, started)
+        await self._write(self._bury, handle, self._exit_code(handle), held, started, replayed.unreadable)
         crash_at("after_takeover")
-        recovery.forget_files(handle.journal)
+        recovery.forget_files(handle.journal, unreadable=bool(replayed.unreadable))
         if not identity.alive(handle.identity):
             self._let_go(handle)
         self._workforce.remove(handle)
@@ -382,6 +383,7 @@ class Warden:
         code: int | None,
         held: list[dict[str, Any]],
         started: set[int],
+        unreadable: str,
     ) -> None:
         how = _how_it_ended(handle, code)
         orderly = (code == 0 or handle.said_bye) and not held
@@ -409,6 +411,7 @@ class Warden:
             self.config.engine.max_losses,
             charged=not handle.forced_by,
             suspected=not self._stopping,
+            doubt=recovery.tell_unreadable(tx, handle.id, handle.journal, unreadable) if unreadable else "",
         )
         for story in stories:
             log.warning("%s", story)

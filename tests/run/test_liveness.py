@@ -199,6 +199,25 @@ async def test_proof_of_death_takes_over_without_any_tick(engine: Engine) -> Non
     assert ("WORKER_LOST", "process_gone") in engine.scratch.events()
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["without an engine", "under an engine"])
+async def test_what_had_begun_in_a_worker_whose_spool_cannot_be_read_is_never_run_again_unasked(
+    engine: Engine, before: bool
+) -> None:
+    path = engine.config.log_directory / "workers" / "w.spool"
+    path.write_bytes(b"taskdeck spool, protocol 999\nfinished")
+    if before:
+        engine.process.kill()
+        engine.process.wait()
+    await engine.begin()
+    if not before:
+        engine.process.kill()
+        await engine.gone()
+    assert engine.scratch.state(engine.task["id"]) == "NEEDS_REVIEW"
+    assert engine.scratch.events().count(("ALERT_RAISED", "spool_unreadable")) == 1
+    assert path.with_suffix(".unreadable").read_bytes().endswith(b"finished")
+    assert not path.exists()
+
+
 async def test_a_death_between_two_looks_is_seen_all_the_same(engine: Engine) -> None:
     found = await recover(engine.config, engine.clock, engine.writer, engine.scratch.policies, 99)
     engine.process.kill()

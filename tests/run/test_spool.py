@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,10 +71,39 @@ def test_much_of_it_is_read_from_the_file_and_not_held_in_memory(tmp_path: Path,
     assert spool.read(tmp_path / "w.spool") == []
 
 
-def test_a_file_of_another_protocol_or_none_at_all_holds_nothing(tmp_path: Path) -> None:
+def test_where_there_is_no_file_or_only_the_beginning_of_one_nothing_was_kept(tmp_path: Path) -> None:
     assert spool.read(tmp_path / "none") == []
+    for torn in (b"", spool.HEADER[:9], bytes(100), spool.HEADER, spool.HEADER + bytes(100)):
+        (tmp_path / "torn").write_bytes(torn)
+        assert spool.read(tmp_path / "torn") == []
+
+
+def test_a_file_that_is_there_and_cannot_be_read_is_never_taken_for_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"taskdeck spool, protocol 99\n" + b"x" * 100)
-    assert spool.read(tmp_path / "other") == []
+    (tmp_path / "folder").mkdir()
+    for name in ("other", "folder"):
+        with pytest.raises(spool.Unreadable):
+            spool.read(tmp_path / name)
+
+
+@given(st.data())
+def test_one_bit_that_flipped_is_seen_and_what_stands_before_it_counts(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "w.spool"
+        kept = Spool(path)
+        for number in range(3):
+            keep(kept, Save(0, 1, 7, f'{{"n":{number}}}'))
+        kept.write()
+        whole, found = bytearray(path.read_bytes()), spool.read(path)
+        last = len(whole) - len(encode_one(Save(0, 1, 7, '{"n":2}'))) - spool.RECORD.size
+        # the length of the last one is left out: too long a one can't be told from a torn end
+        byte = data.draw(st.integers(0, len(whole) - 1).filter(lambda byte: not last <= byte < last + 4))
+        whole[byte] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(whole)
+        with pytest.raises(spool.Unreadable) as damage:
+            spool.read(path)
+        assert damage.value.reports == found[: len(damage.value.reports)]
+        assert len(damage.value.reports) < 3
 
 
 @given(st.data())
