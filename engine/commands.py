@@ -152,7 +152,7 @@ def restore(
     """Put the backup `source` in the place of the database, while no engine works on it. Returns a
     `run.restoring.RestoreReport` as plain data. Raises `AlreadyRunning`, and what `run.restoring.restore` raises.
     """
-    from .run import restoring
+    from .run import restoring, supervisors
 
     clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
@@ -168,6 +168,12 @@ def restore(
             )
         clock.sleep(_PAUSE)
     with lock:
+        if living := supervisors.living(config.db):
+            raise AlreadyRunning(
+                f"a supervisor (pid {living[0].pid}) starts an engine on {config.db} again",
+                "that would work on what is being restored",
+                "first: taskdeck stop",
+            )
         redactor = make_redactor(config)
         return to_builtins(
             restoring.restore(config, source, actor, clock, redactor, rerun=rerun, dry_run=dry_run)

@@ -104,7 +104,6 @@ __all__ = [
     "size_text",
     "state_named",
     "utc_text",
-    "wait_until_gone",
 ]
 
 POLL = 0.25
@@ -148,17 +147,6 @@ def gave_up(config: Config) -> str:
     from .edge.paths import read_gave_up
 
     return read_gave_up(config.db)
-
-
-def wait_until_gone(config: Config, seconds: float, clock: Clock | None = None) -> bool:
-    """Wait until no engine holds the database, at most `seconds`. Returns whether it is gone."""
-    clock = clock or system_clock()
-    deadline = clock.monotonic() + seconds
-    while holder(config).running:
-        if clock.monotonic() >= deadline:
-            return False
-        clock.sleep(POLL / 5)
-    return True
 
 
 @contextmanager

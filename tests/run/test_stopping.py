@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine import commands
 from taskdeck.engine.clock import ManualClock, system_clock
 from taskdeck.engine.config import Config
 from taskdeck.engine.edge import identity
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.paths import gave_up_file
-from taskdeck.engine.errors import Unavailable
+from taskdeck.engine.errors import AlreadyRunning, Unavailable
 from taskdeck.engine.rules.settings import EngineSettings, TaskdeckSettings
 from taskdeck.engine.run import launcher, stopping, supervisors
 
@@ -111,6 +112,14 @@ def test_only_a_supervisor_of_this_database_counts(config: Config, tmp_path: Pat
         assert [one.pid for one in supervisors.living(tmp_path / "link.db")] == [process.pid]
         assert not supervisors.living(tmp_path / "other.db")
     assert not supervisors.living(config.db)
+
+
+def test_nothing_is_restored_under_a_supervisor_that_is_about_to_start_an_engine(config: Config) -> None:
+    with supervised(config.db, STARTS_SLOWLY) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "starts\n"
+        with pytest.raises(AlreadyRunning, match=f"pid {process.pid}"):
+            commands.restore(config, "cli:ann", config.db.with_name("copy.db"))
 
 
 def test_an_engine_that_does_not_go_is_told_of_by_its_pid(config: Config) -> None:

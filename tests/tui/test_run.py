@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from taskdeck.engine.views import wait_until_gone
 from tests.faults import fault
 from tests.tui.calls import PROGRAM, Calls
 
@@ -95,20 +94,6 @@ def test_a_run_on_a_terminal_says_where_to_look_with_the_paths_it_was_given(task
     taskdeck("add", "--", "true")
     shown = taskdeck.on_terminal("run", "--until-idle", "--db", str(taskdeck.db)).out
     assert f"look: taskdeck list --db {taskdeck.db}" in " ".join(shown.split())
-
-
-def test_a_gone_engine_is_waited_for_only_as_long_as_asked(taskdeck: Calls) -> None:
-    from taskdeck.engine.clock import ManualClock
-    from taskdeck.engine.config import load
-    from taskdeck.engine.edge.locks import DatabaseLock
-
-    lock = DatabaseLock(taskdeck.db, role="engine")
-    assert lock.acquire()
-    config, clock = load(db=taskdeck.db, environ={}), ManualClock()
-    with lock:
-        assert not wait_until_gone(config, 5, clock)
-        assert clock.monotonic() >= 1005
-    assert wait_until_gone(config, 5, clock)
 
 
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
