@@ -14,6 +14,7 @@ class Announcer:
 
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
+        self._parent = os.getppid()
         if fd is not None:
             os.set_inheritable(fd, False)
             os.set_blocking(fd, False)
@@ -25,9 +26,9 @@ class Announcer:
         return cls(int(text) if text.isdigit() else None)
 
     @property
-    def supervised(self) -> bool:
-        """Is there a supervisor that still listens?"""
-        return self._fd is not None
+    def supervisor(self) -> int | None:
+        """The pid of the supervisor that started us. None without one; once it is gone our parent is another process."""
+        return self._parent if self._fd is not None and os.getppid() == self._parent else None
 
     async def beat(self) -> None:
         """Tell that the loop turns."""

@@ -177,7 +177,7 @@ class Engine:
 
     async def _live(self) -> None:
         self._engine_id, self._started_at = await self.writer.write(
-            rows.record_start, self.incarnation, self._code_version, self._announcer.supervised
+            rows.record_start, self.incarnation, self._code_version, self._announcer.supervisor
         )
         crash_at("after_engine_recorded")
         await self._record_that_a_supervisor_gave_up()
@@ -466,7 +466,7 @@ class Engine:
             "incarnation": self.incarnation,
             "code_version": self._code_version,
             "started_at": self._started_at,
-            "supervisor_pid": os.getppid() if self._announcer.supervised else None,
+            "supervisor_pid": self._announcer.supervisor,
             "database": str(self.config.db),
             "stopping": self._stop.is_set(),
             "running": self.workforce.running,

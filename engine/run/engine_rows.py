@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 
 from ..edge import identity
@@ -15,7 +14,9 @@ DURABILITY = ("journal_mode", "synchronous")
 """What decides whether a commit is on the disk; as the connection has them, they are told at the start."""
 
 
-def record_start(tx: Transaction, incarnation: str, code_version: str, supervised: bool) -> tuple[int, str]:
+def record_start(
+    tx: Transaction, incarnation: str, code_version: str, supervisor: int | None
+) -> tuple[int, str]:
     """The row of this process as an engine, with its event. Returns its id and when it began (UTC text)."""
     me = identity.me()
     engine_id = processes.add_engine(
@@ -26,7 +27,7 @@ def record_start(tx: Transaction, incarnation: str, code_version: str, supervise
         boot_id=me.boot_id,
         host=socket.gethostname(),
         code_version=code_version,
-        supervisor_pid=os.getppid() if supervised else None,
+        supervisor_pid=supervisor,
     )
     tx.event(
         "ENGINE_STARTED",

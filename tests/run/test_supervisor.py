@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine.run.announce import Announcer
 from tests.faults import fault
 
 ENGINE = """
@@ -154,3 +155,29 @@ def test_a_signal_that_finds_no_engine_reaches_the_one_that_is_being_started(tmp
         assert end(process) == (0, "")
     finally:
         process.kill()
+
+
+def test_an_engine_never_takes_who_adopts_it_for_its_supervisor() -> None:
+    mine, theirs = os.pipe()
+    engine = (
+        "import os; from taskdeck.engine.run.announce import Announcer\n"
+        f"us = Announcer({theirs}); parent = os.getppid(); print(us.supervisor == parent, flush=True)\n"
+        "while os.getppid() == parent: os.sched_yield()\n"
+        "print(us.supervisor, flush=True)"
+    )
+    supervisor = (
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=1, pass_fds=[{theirs}])\n"
+        "sys.stdin.read(1); os._exit(0)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", supervisor, engine], stdin=-1, stdout=-1, pass_fds=[theirs]
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == b"True\n"
+        process.stdin.close()
+        assert process.stdout.read() == b"None\n"
+    os.close(mine)
+    os.close(theirs)
+    assert Announcer(None).supervisor is None
