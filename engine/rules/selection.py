@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from . import holds
 
+MOST_NAMED = 5
+"""Suspects that are named in a reason; more are counted."""
+
 COMMAND_TYPE = "shell"
 """The built-in type of commands; every worker runs it."""
 
@@ -48,6 +51,8 @@ class WorkerRoom:
     types: frozenset[str] | None = None
     alone: bool = False
     """It runs a suspect, which must have it for itself."""
+    suspects: tuple[int, ...] = ()
+    """Which tasks these are."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ class _Taken:
         self.by_type = dict(situation.running)
         self.free = {worker.id: worker.free for worker in situation.workers}
         self.running = {worker.id: worker.running for worker in situation.workers}
-        self.alone = {worker.id for worker in situation.workers if worker.alone}
+        self.alone = {worker.id: worker.suspects for worker in situation.workers if worker.alone}
+        """Worker → the suspects that it is kept for."""
         self.pools = {name: room.free for name, room in situation.pools.items()}
         self.routes = {name: room.free for name, room in situation.routes.items()}
 
@@ -116,7 +122,7 @@ class _Taken:
         if self.routes.get(candidate.route, 0) > 0:
             self.routes[candidate.route] -= 1
         if candidate.suspect:
-            self.alone.add(worker_id)
+            self.alone[worker_id] = (candidate.id,)
 
 
 def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
@@ -210,7 +216,7 @@ def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> in
     if candidate.suspect and able:
         idlest = min(able, key=lambda each: (taken.running[each], each))
         if taken.running[idlest]:
-            taken.alone.add(idlest)  # keep it free of others, so that it drains for the suspect
+            taken.alone[idlest] = (candidate.id,)  # keep it free of others, so that it drains for the suspect
             return None
         return idlest
     return min(able, key=lambda each: (taken.running[each], each), default=None)
@@ -219,8 +225,23 @@ def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> in
 def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
     if not situation.workers:
         return "no worker is ready yet"
-    if not _able(candidate, situation):
+    able = _able(candidate, situation)
+    if not able:
         return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
     if candidate.suspect:
         return "its worker was lost, so it waits for a worker of its own"
+    kept = [worker.id for worker in able if worker.id in taken.alone and taken.free[worker.id] > 0]
+    if kept:
+        return _kept_for(sorted({task_id for id_ in kept for task_id in taken.alone[id_]}))
     return "all workers are full (engine.slots)"
+
+
+def _kept_for(suspects: list[int]) -> str:
+    """Room is left, but only with those who must not share it."""
+    if len(suspects) < 2:
+        whose = f"#{suspects[0]}" if suspects else "a task"
+        return f"the worker with room is kept for {whose}, whose worker was lost: it runs alone until it ends"
+    more = len(suspects) - MOST_NAMED
+    last = f"{more} more" if more > 0 else f"#{suspects[-1]}"
+    named = ", ".join(f"#{each}" for each in suspects[: MOST_NAMED if more > 0 else -1])
+    return f"the workers with room are kept for {named} and {last}, whose worker was lost: they run alone until they end"

@@ -86,8 +86,13 @@ def _candidate(row: Row, policies: Policies) -> Candidate:
 def _rooms(
     workers: list[Row], attempts: list[Row], types: frozenset[str], slots: int
 ) -> tuple[WorkerRoom, ...]:
-    runs: dict[int, list[int]] = {}
+    runs: dict[int, list[Row]] = {}
     for attempt in attempts:
-        runs.setdefault(attempt["worker_id"], []).append(attempt["suspect"])
+        runs.setdefault(attempt["worker_id"], []).append(attempt)
     ready = [(worker["id"], runs.get(worker["id"], [])) for worker in workers if worker["state"] == "READY"]
-    return tuple(WorkerRoom(id_, slots - len(has), len(has), types, alone=any(has)) for id_, has in ready)
+    return tuple(_room(id_, has, types, slots) for id_, has in ready)
+
+
+def _room(worker_id: int, has: list[Row], types: frozenset[str], slots: int) -> WorkerRoom:
+    suspects = tuple(attempt["task_id"] for attempt in has if attempt["suspect"])
+    return WorkerRoom(worker_id, slots - len(has), len(has), types, bool(suspects), suspects)

@@ -104,7 +104,8 @@ class WorkerHandle:
         free = 0 if self.doomed else max(0, self.slots - len(self.running))
         if self.recycle_after:
             free = min(free, max(0, self.recycle_after - self.begun_tasks))
-        return WorkerRoom(self.id, free, len(self.running), frozenset(self.types), bool(self.alone))
+        suspects = tuple(task_id for fence, task_id in self.running.items() if fence in self.alone)
+        return WorkerRoom(self.id, free, len(self.running), frozenset(self.types), bool(self.alone), suspects)
 
     def send(self, *messages: Any) -> bool:
         """Queue messages; False when the link is gone (then its end is being handled)."""

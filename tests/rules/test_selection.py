@@ -91,6 +91,21 @@ def test_nothing_joins_a_suspect_that_runs() -> None:
     assert started([task(1)], replace(IDLE, workers=(replace(W1, alone=True, running=1),))) == []
 
 
+def test_who_waits_for_workers_that_suspects_have_for_themselves_is_told_for_whom() -> None:
+    kept = (replace(W1, alone=True, running=1, suspects=(4,)), replace(W2, free=0, running=10))
+    assert explain(task(9), replace(IDLE, workers=kept)) == (
+        "the worker with room is kept for #4, whose worker was lost: it runs alone until it ends",
+    )
+    both = (kept[0], replace(W2, alone=True, running=1, suspects=(5,)))
+    assert "are kept for #4 and #5, whose worker was lost: they run" in explain(
+        task(9), replace(IDLE, workers=both)
+    )[0]  # fmt: skip
+    many = (replace(W1, alone=True, running=1, suspects=tuple(range(1, 9))),)
+    assert "#1, #2, #3, #4, #5 and 3 more, whose" in explain(task(9), replace(IDLE, workers=many))[0]
+    full = (replace(W1, alone=True, free=0, running=1, suspects=(4,)),)
+    assert explain(task(9), replace(IDLE, workers=full)) == ("all workers are full (engine.slots)",)
+
+
 def test_without_an_engine_or_workers_it_says_so() -> None:
     assert "no engine runs" in explain(task(1), replace(IDLE, engine=False))[0]
     assert explain(task(1), replace(IDLE, workers=())) == ("no worker is ready yet",)
