@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from ..errors import Refused
+from ..rules.holds import named, over, target
+from ..rules.needs import parse_needs
 from ..rules.tasks import (
     CANCELLED,
     DEAD,
@@ -27,10 +29,11 @@ from ..rules.tasks import (
     SUCCESS,
     WAITING,
 )
-from ..store import holds, requests, rollback, tasks
+from ..store import holds, processes, requests, rollback, tasks
 from ..store.rollback import ending_of
 from ..store.transaction import Transaction
 from . import doubt, finishing, restarting
+from .messages import from_stored
 
 Row = Mapping[str, Any]
 
@@ -116,7 +119,7 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         return _roll_on(tx, task, actor, args)
     point = restarting.choose(tx, task, chosen, actor) if chosen is not None else ""
     if task["state"] is PENDING:
-        return point or "is pending already"
+        return point or f"is pending already{_held(tx, task)}"
     fresh = {
         "retry_count": 0,
         "delays": 0,
@@ -142,7 +145,23 @@ def retry(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             "effective_priority": task["priority"],
         },
     )
-    return f"waits for its turn; {point}" if point else "waits for its turn"
+    turn = f"waits for its turn{_held(tx, task)}"
+    return f"{turn}; {point}" if point else turn
+
+
+def _held(tx: Transaction, task: Row) -> str:
+    """What keeps it from its turn until a person says so, widest first; nothing where nothing is held."""
+    held = holds.holds(tx)
+    if not held:
+        return ""
+    declared = processes.type_settings(tx).get(task["type"])
+    words = msgspec.json.decode(task["needs"]) if task["needs"] else None
+    needs = words if words is not None else from_stored(declared).needs if declared else []
+    scopes = [scope for scope in over(task["type"], parse_needs(needs)) if scope in held]
+    return "".join(
+        f"; {named(scope)} is held by {held[scope]} (let it go on: taskdeck resume {target(scope)})"
+        for scope in scopes[:1]
+    )
 
 
 def _roll_on(tx: Transaction, task: Row, actor: str, args: Row) -> str:

@@ -96,3 +96,19 @@ def test_what_another_hold_still_covers_stays_paused_until_that_one_goes(scratch
 def test_what_is_no_scope_is_refused(scratch: Scratch, scope: str) -> None:
     with pytest.raises(UsageError, match="can't be held"):
         hold(scratch, scope)
+
+
+@pytest.mark.parametrize("scope", ["all", "type:fetch", "pool:lab"])
+def test_a_retry_under_a_hold_names_it(scratch: Scratch, scope: str) -> None:
+    task_id = scratch.add(needs='["lab"]')
+    scratch.do(control.cancel, scratch.row(task_id), ANN, {})
+    hold(scratch, scope)
+    words = {"all": "everything", "type:fetch": "type fetch", "pool:lab": "pool lab"}[scope]
+    wanted = (
+        f"{words} is held by {ANN} (let it go on: taskdeck resume {'--all' if scope == 'all' else scope})"
+    )
+    for said in ("waits for its turn", "is pending already"):
+        assert scratch.do(control.retry, scratch.row(task_id), ANN, {}) == f"{said}; {wanted}"
+    hold(scratch, "type:other")
+    release(scratch, scope)
+    assert scratch.do(control.retry, scratch.row(task_id), ANN, {}) == "is pending already"
