@@ -27,6 +27,7 @@ from .rules.holds import target as hold_target
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
     IN_DOUBT,
+    SETTLED,
     STRANDED,
     AnchorView,
     AttemptView,
@@ -215,6 +216,8 @@ class View:
         if found.state == TaskState.NEEDS_REVIEW and (told := doubts(found)):
             others = [] if found.reason == "in_doubt" and not found.ending else found.waits
             return msgspec.structs.replace(found, waits=[*others, *told])
+        if (found.state, found.reason, found.error) == (TaskState.NEEDS_REVIEW, "in_doubt", None):
+            return msgspec.structs.replace(found, waits=[SETTLED.format(id=task_id)])
         return found
 
     def _records(self, task_id: int, attempts: list[Row]) -> dict[str, Any]:

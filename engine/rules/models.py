@@ -278,6 +278,9 @@ IN_DOUBT = (
 )
 """Of an operation that a crash cut off between intent and done."""
 
+SETTLED = "what was in doubt is settled; let it go on: taskdeck retry {id}, or: taskdeck discard {id}"
+"""Of a task that waits for a person, though its operations wait for nobody any more."""
+
 PAUSED_BY_HOLD = "it is paused with {what}, which is held (taskdeck resume {target})"
 """Why a task is paused that a hold asked to."""
 

@@ -109,7 +109,18 @@ def _settle(tx: Transaction, task: Row, found: Row, state: str, result: Any, act
         message=f"{key} {words}",
         payload={"key": key, "fence": found["fence"], "was": found["state"]},
     )
+    _forget_doubt(tx, task)
     return f"{key} {words}"
+
+
+def _forget_doubt(tx: Transaction, task: Row) -> None:
+    """What a person has settled is no error of the task any more; the attempt that ended with it keeps it."""
+    left = any(row["state"] in ("BEGUN", "IN_DOUBT") for row in operations.of_task(tx, task["id"]))
+    if left or not task["error"] or task["ending"]:
+        return
+    error = decode(task["error"], where="error")
+    if isinstance(error, dict) and (error.get("class"), error.get("rule")) == ("in_doubt", "operation"):
+        tasks.set_columns(tx, task, {"error": None})
 
 
 def _kept(tx: Transaction, task: Row, key: str, result: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from taskdeck.engine.errors import InvalidPayload, NotFound, Refused, UsageError
+from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control, doubt
 from taskdeck.engine.run.messages import OperationBegin, OperationEnd, Run, TypeInfo
@@ -133,6 +135,22 @@ def test_a_scope_tells_two_operations_of_one_key_apart(scratch: Scratch) -> None
         settle(scratch, task_id, "upload:1", "DONE")
     settle(scratch, task_id, "upload:1", "DONE", scope="shop")
     assert dict(scratch.query("SELECT scope, state FROM operation")) == {"task:1": "IN_DOUBT", "shop": "DONE"}
+
+
+def test_a_doubt_that_is_settled_is_no_error_of_its_task_any_more(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    task_id = scratch.add()
+    run = next_run(engine)
+    for key in ("a", "b"):
+        begin(engine, run, key)
+    why = Failure(FailureClass.FATAL, "in_doubt", "a may have happened", "operation")
+    engine.end(run, "in_doubt", failure=msgspec.json.encode(why).decode())
+    settle(scratch, task_id, "a", "DONE", result="1")
+    assert "in_doubt" in scratch.row(task_id)["error"]
+    settle(scratch, task_id, "b", "NOT_DONE")
+    assert scratch.row(task_id)["error"] is None
+    assert "in_doubt" in scratch.one("SELECT error FROM attempt")
+    assert replay.check(scratch.path) == []
 
 
 def test_a_type_that_can_verify_and_a_command_find_out_by_themselves(scratch: Scratch) -> None:
