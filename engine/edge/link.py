@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..crash import crash_at
 from ..errors import NoEngine, NotPermitted, TaskdeckError, Unavailable
 from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
-from .sockets import Peer, address, check_user, peer_of, socket_path
+from .sockets import Peer, address, check_user, peer_of, remove_stale, socket_path
 
 if TYPE_CHECKING:
     from .serving import AsyncLink, Server, serve
@@ -34,6 +34,7 @@ __all__ = [
     "Server",
     "connect",
     "open_link",
+    "remove_stale",
     "serve",
     "socket_path",
 ]

@@ -78,7 +78,7 @@ def remove_stale(path: Path) -> None:
             return
         except BlockingIOError:
             pass  # its queue is full: somebody is there
-    raise AlreadyRunning(f"can't listen at {path}", "another process answers there")
+    raise AlreadyRunning(f"can't listen at {path}", "another engine answers there", "see: taskdeck status")
 
 
 def _is_ours(directory: Path) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from ..clock import Clock
 from ..config import Config
 from ..edge import identity
-from ..edge.link import AsyncLink, serve, socket_path
+from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
@@ -122,6 +122,9 @@ class Engine:
         self._install_signals()
         await self._take_database()
         try:
+            remove_stale(
+                self._socket
+            )  # whoever answers there lost its lock's file, not its life: write nothing
             database = await asyncio.to_thread(open_for_writing, self.config.db, utc_text(self.clock.utc()))
             self.writer = Writer(
                 database,

@@ -11,9 +11,12 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
+from taskdeck.engine.config import load
 from taskdeck.engine.edge.link import AsyncLink, open_link, serve, socket_path
 from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.errors import AlreadyRunning
 from taskdeck.engine.rules.redaction import Redactor
+from taskdeck.engine.run.engine import Engine
 from taskdeck.engine.run.listening import Listening
 from taskdeck.engine.store.writer import Writer
 from tests.scratch import Scratch
@@ -107,3 +110,16 @@ async def test_while_it_can_listen_nowhere_that_is_told_once_and_tried_again(hea
     await heard.watch.tick()
     assert await heard.found() == heard.fallback
     assert [each[0] for each in heard.alerts()] == ["ALERT_RAISED", "ALERT_CLEARED"]
+
+
+async def test_an_engine_that_found_the_lock_free_writes_nothing_while_another_answers_at_the_socket(
+    heard: Heard, tmp_path: Path
+) -> None:
+    heard.lock.file.unlink()
+    config = load(db=heard.scratch.path, environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    before = heard.scratch.query("SELECT count(*) FROM engine")
+    second = Engine(config, heard.scratch.clock, verbs={}, redactor=Redactor(), code_version="0")
+    with pytest.raises(AlreadyRunning, match="another engine answers there"):
+        await second.run()
+    assert heard.scratch.query("SELECT count(*) FROM engine") == before
+    assert heard.lock.take_again()
