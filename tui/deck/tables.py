@@ -284,10 +284,8 @@ RESOURCES = Plan(
     lambda each: each.id,
     resource_columns,
     resource_cells,
-    "none; declare [[resources]] in config.toml",
+    "none; [[resources]] declares some",
 )
-ROUTES = Plan(
-    "route", lambda each: each.id, route_columns, route_cells, "none; declare [[routes]] in config.toml"
-)
+ROUTES = Plan("route", lambda each: each.id, route_columns, route_cells, "none; [[routes]] declares some")
 EVENTS = Plan("event", lambda row: row.event.event_id, event_columns, event_cells, "nothing has happened yet")
 RECOVERED = Plan("task", lambda each: each.task, recovered_columns, recovered_cells, "nothing")

@@ -86,6 +86,23 @@ async def test_a_filter_that_cannot_be_read_says_so_and_keeps_what_was_shown(fil
         await opened.reads("1 of 4")
 
 
+async def test_what_is_wrong_with_a_long_remedy_is_shown_whole(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 4")
+        await opened.press("slash")
+        await opened.type("foo:bar")
+        await opened.reads("put plain text in double quotes")
+        await opened.press("escape")
+        await opened.becomes(lambda: "double quotes" not in opened.text)
+
+
+async def test_an_empty_pane_says_its_remedy_whole_in_half_a_screen(seed: Seed) -> None:
+    async with deck(seed.path) as opened:
+        await opened.reads("none; [[resources]] declares some")
+        await opened.reads("none; [[routes]] declares some")
+
+
 async def test_the_inbox_holds_what_a_person_must_settle(filled: Seed) -> None:
     async with deck(filled.path) as opened:
         await opened.reads("Inbox:1!")

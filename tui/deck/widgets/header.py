@@ -55,9 +55,13 @@ class Header(Static):
         left += [Content.styled("slow link", "reverse")] if self.is_slow else []
         right = f"{views.now().astimezone():%H:%M}"
         room = width - len(right) - 1
-        line = Content("  ").join(left)
-        for part in self._counts():
-            longer = line + Content("  ") + part
+        counts = self._counts()
+        # Where not all have room with two blanks between them, they have one.
+        needed = sum(part.cell_length + 2 for part in (*left, *counts)) - 2
+        between = Content("  " if needed <= room else " ")
+        line = between.join(left)
+        for part in counts:
+            longer = line + between + part
             if longer.cell_length > room:
                 break
             line = longer

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
@@ -19,6 +21,8 @@ REMEMBERED = 50
 """Lines of each kind."""
 STAYS = 6
 """Seconds for which something that was said is shown."""
+MOST_ROWS = 4
+"""Lines that a message takes at most."""
 NAMES = {
     "question_mark": "?",
     "slash": "/",
@@ -48,6 +52,7 @@ class StatusLine(Static):
         super().__init__(Content(""), id="status", markup=False)
         self._left = 0
         self._kept = ""
+        self._is_spread = False
         self.text = ""
 
     def say(self, text: str, *, wrong: bool = False) -> None:
@@ -62,7 +67,24 @@ class StatusLine(Static):
             self._left = 0
             self._tell(text, wrong=True)
 
+    def spread(self, text: str) -> None:
+        """Show what is wrong in as many lines as it needs, up to a few, until this is called with nothing."""
+        if not text and not self._is_spread:
+            return
+        self._is_spread = bool(text)
+        width = max(self.app.size.width, 20)
+        rows = textwrap.wrap(shown(text), width, max_lines=MOST_ROWS, placeholder=" ...")
+        self.styles.height = max(len(rows), 1)
+        if text:
+            self._left = 0
+            self.update(Content.styled("\n".join(rows), "bold $text-warning"))
+        else:
+            self._tell(self._kept, wrong=True)
+
     def _tell(self, text: str, *, wrong: bool = False) -> None:
+        if self._is_spread:
+            self._is_spread = False
+            self.styles.height = 1
         self.text = shown(" ".join(text.split()), ascii=bool(getattr(self.app, "ascii", False)))
         line = fit(self.text, max(self.size.width, 1)).rstrip() if self.size.width else self.text
         self.update(Content.styled(line, "bold $text-warning" if wrong else ""), layout=False)
@@ -203,6 +225,7 @@ class Prompt(Horizontal):
     def close(self) -> None:
         """Put it away; the focus goes back."""
         self.display = False
+        self.screen.query_one(StatusLine).spread("")
         if self._focus_back is not None and self._focus_back.is_attached:
             self.screen.set_focus(self._focus_back)
 
@@ -237,7 +260,10 @@ class Prompt(Horizontal):
             self._tell(wrong, wrong=True)
 
     def _tell(self, text: str, *, wrong: bool = False) -> None:
+        """What is wrong and too long for the place beside the input stands above it as well."""
         self._told.update(Content.styled(shown(text), "bold $text-warning" if wrong else "dim"), layout=False)
+        status = self.screen.query_one(StatusLine)
+        status.spread(text if wrong and cell_len(shown(text)) > self.app.size.width // 2 else "")
 
 
 class TooSmall(Static):
