@@ -51,8 +51,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_screen_resume(self) -> None:
         """A window over it has closed: its keys are no longer those that work."""
-        for hints in self.query(Hints):
-            hints.tell(self)
+        deck = self.app
+        assert isinstance(deck, DeckApp)
+        deck.tell_keys()
 
 
 class DeckApp(App[None], inherit_bindings=False):
@@ -320,7 +321,12 @@ class DeckApp(App[None], inherit_bindings=False):
     def on_descendant_focus(self) -> None:
         if self._trail and self.focused is not None and self.page in self.focused.ancestors:
             self.page.last_focus = self.focused
-        self._hints.tell(self.screen)
+        self.tell_keys()
+
+    def tell_keys(self) -> None:
+        """Show the keys that matter here at the bottom."""
+        if self._trail and self._hints.is_attached:
+            self._hints.tell(self.screen, self.page.hint)
 
     # ---- opening things --------------------------------------------------------------------------------------------
 

@@ -241,6 +241,8 @@ async def test_the_log_of_an_attempt_is_followed(filled: Seed, tmp_path: Path) -
         await opened.press("colon")
         await opened.type(f"log {task}")
         await opened.reads("first line")
+        await opened.reads("/ search")
+        assert "[ attempt" not in opened.text
         with log.open("a") as file:
             file.write("second \x1b[2J[/bold] line\n")
         await opened.reads("second [/bold] line")

@@ -38,6 +38,7 @@ class LogPage(Page):
         super().__init__(id=f"log-{task_id}-{id(self)}")
         self._task_id = task_id
         self._stream = reads.LogStream(task_id, attempt)
+        self._attempts = 0
         self._log = VirtualLog(id=f"lines-{id(self)}")
         self._pane = Pane(f"Log of #{task_id}", self._log, id=f"pane-{id(self)}")
 
@@ -59,6 +60,9 @@ class LogPage(Page):
     def take(self, name: str, value: Any) -> None:
         if value is self._stream and (lines := value.take()):
             self._log.append(lines)
+        if (self._stream.attempt or 0) > self._attempts:
+            self._attempts = self._stream.attempt or 0
+            self.deck.tell_keys()
         self._entitle()
 
     def refuse(self, name: str, trouble: Trouble) -> None:
@@ -79,6 +83,11 @@ class LogPage(Page):
         self._stream = reads.LogStream(self._task_id, wanted)
         self._log.open([])
         self.deck.ask()
+
+    def hint(self, action: str, short: str) -> str:
+        if action.startswith("app.section"):
+            return short if self._attempts > 1 else ""
+        return "search" if action == "app.filter" else short
 
     def filter(self) -> str:
         return ""

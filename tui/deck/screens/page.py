@@ -74,6 +74,10 @@ class Page(Container):
         table = focused if isinstance(focused, Table) else self.last_focus
         return chosen_in(table) if isinstance(table, Table) else NOTHING
 
+    def hint(self, action: str, short: str) -> str:
+        """How an action is called at the bottom; nothing where it would do nothing."""
+        return "" if action == "app.filter" and self.filter() is None else short
+
     def opened(self) -> None:
         """It is shown, again perhaps."""
 

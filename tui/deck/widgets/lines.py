@@ -104,17 +104,18 @@ class Hints(Static):
         super().__init__(Content(""), id="hints", markup=False)
         self._parts: list[tuple[str, str]] = []
 
-    def tell(self, screen: Screen) -> None:
-        """Read the keys of what has the focus."""
+    def tell(self, screen: Screen, word: Callable[[str, str], str] = lambda _, short: short) -> None:
+        """Read the keys of what has the focus; `word` says how an action is called here, or nothing to leave it out."""
         typing = isinstance(screen.focused, Input)
         found = [
-            (key_name(key), each.binding.description)
+            (key_name(key), word(each.binding.action, each.binding.description))
             for key, each in screen.active_bindings.items()
             if each.binding.show and (not typing or each.node is screen.focused)
         ]
         first = {}
         for key, what in found:
-            first.setdefault(what, key)
+            if what:
+                first.setdefault(what, key)
         self._parts = [(key, what) for what, key in first.items()]
         self._draw()
 
