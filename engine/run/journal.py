@@ -42,9 +42,14 @@ class StartJournal:
 
 
 def read(path: str | os.PathLike[str]) -> set[int]:
-    """The fences that were begun; empty where there is no journal. A torn last line doesn't count."""
+    """The fences that were begun; empty where there is no journal. A torn last line doesn't count.
+
+    Raises `ValueError` where it holds anything else (nobody knows what it said), `OSError` where it can't be read.
+    """
     try:
-        whole_lines, _, _ = Path(path).read_bytes().rpartition(b"\n")
+        lines = Path(path).read_bytes().split(b"\n")
     except FileNotFoundError:
         return set()
-    return {int(line) for line in whole_lines.split(b"\n") if line.isdigit()}
+    if not all(line.isdigit() for line in lines if line):
+        raise ValueError(f"{path} is damaged")
+    return {int(line) for line in lines[:-1] if line}

@@ -81,13 +81,11 @@ def journal_of(config: Config, worker: dict[str, Any]) -> Path:
 
 def forget_files(journal_path: Path, *, unreadable: bool = False) -> None:
     """All that a settled worker kept is written: its files are of no more use. What can't be read is kept for a person."""
-    journal_path.unlink(missing_ok=True)
     kept = journal_path.with_suffix(".spool")
-    if unreadable:
-        with suppress(OSError):  # it stays under its own name
-            kept.rename(kept.with_suffix(".unreadable"))
-    else:
-        kept.unlink(missing_ok=True)
+    with suppress(OSError):  # what can't be removed is in nobody's way
+        kept.rename(kept.with_suffix(".unreadable")) if unreadable else kept.unlink(missing_ok=True)
+    with suppress(OSError):
+        journal_path.unlink(missing_ok=True)
 
 
 class Replayed(NamedTuple):
@@ -191,7 +189,7 @@ def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str
 def begun(path: Path, boot_id: str, held: list[dict[str, Any]]) -> set[int]:
     """The fences that were begun. The journal survives a process, not the power: without a sound one all count."""
     if path.exists() and boot_id == identity.boot_id():
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return journal.read(path)
     return {row["fence"] for row in held}
 

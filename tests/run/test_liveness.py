@@ -218,6 +218,25 @@ async def test_what_had_begun_in_a_worker_whose_spool_cannot_be_read_is_never_ru
     assert not path.exists()
 
 
+async def test_without_a_sound_journal_everything_counts_as_begun(engine: Engine) -> None:
+    journal = engine.config.log_directory / "workers" / "w.starts"
+    journal.write_bytes(b"\x93garbage")
+    engine.process.kill()
+    engine.process.wait()
+    await engine.begin()
+    assert engine.scratch.one("SELECT outcome FROM attempt") == "lost"
+
+
+async def test_a_journal_that_is_no_file_keeps_no_engine_from_starting(engine: Engine) -> None:
+    journal = engine.config.log_directory / "workers" / "w.starts"
+    journal.unlink()
+    journal.mkdir()
+    engine.process.kill()
+    engine.process.wait()
+    await engine.begin()
+    assert engine.scratch.one("SELECT outcome FROM attempt") == "lost"
+
+
 async def test_a_death_between_two_looks_is_seen_all_the_same(engine: Engine) -> None:
     found = await recover(engine.config, engine.clock, engine.writer, engine.scratch.policies, 99)
     engine.process.kill()
