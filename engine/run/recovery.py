@@ -11,7 +11,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity
 from ..edge.identity import Identity
+from ..errors import StoreError
 from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -27,7 +27,7 @@ from ..store.writer import Writer
 from . import journal, spool, withstanding
 from .crash import crash_at
 from .leftovers import end_leftovers
-from .losing import take_all
+from .losing import fall_back, take_all
 from .messages import Bye
 from .outcomes import Outcomes
 from .policies import Policies
@@ -64,7 +64,13 @@ async def recover(
             found.stories += await writer.write(_wait_for, worker, config.engine.lease)
         else:
             gone += 1
-            found.stories += await _settle_dead(config, clock, writer, policies, recorder, worker)
+            try:
+                found.stories += await _settle_dead(config, clock, writer, policies, recorder, worker)
+            except StoreError:
+                raise
+            except Exception as error:
+                log.error("worker %d can't be settled", worker["id"], exc_info=error)
+                found.stories += await writer.write(_leave, worker, error)
         crash_at("after_recovery_worker")
     alive = {worker["id"] for worker in found.survivors}
     found.stories += await writer.write(_orphans, alive, policies, config.engine.max_losses)
@@ -82,10 +88,15 @@ def journal_of(config: Config, worker: dict[str, Any]) -> Path:
 def forget_files(journal_path: Path, *, unreadable: bool = False) -> None:
     """All that a settled worker kept is written: its files are of no more use. What can't be read is kept for a person."""
     kept = journal_path.with_suffix(".spool")
-    with suppress(OSError):  # what can't be removed is in nobody's way
-        kept.rename(kept.with_suffix(".unreadable")) if unreadable else kept.unlink(missing_ok=True)
-    with suppress(OSError):
-        journal_path.unlink(missing_ok=True)
+    _tidy(kept, kept.with_suffix(".unreadable") if unreadable else None)
+    _tidy(journal_path, None)
+
+
+def _tidy(path: Path, moved_to: Path | None) -> None:
+    try:
+        path.rename(moved_to) if moved_to else path.unlink(missing_ok=True)
+    except OSError as error:  # it is in nobody's way: no other worker will have its name
+        log.warning("%s can't be removed and stays: %s", path, error.strerror)
 
 
 class Replayed(NamedTuple):
@@ -188,9 +199,11 @@ def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str
 
 def begun(path: Path, boot_id: str, held: list[dict[str, Any]]) -> set[int]:
     """The fences that were begun. The journal survives a process, not the power: without a sound one all count."""
-    if path.exists() and boot_id == identity.boot_id():
-        with suppress(OSError, ValueError):
+    try:
+        if path.exists() and boot_id == identity.boot_id():
             return journal.read(path)
+    except (OSError, ValueError) as error:
+        log.warning("%s can't be read, so that all count as begun: %s", path, error)
     return {row["fence"] for row in held}
 
 
@@ -248,6 +261,24 @@ def _bury(
     path, unreadable = lost_words
     doubt = tell_unreadable(tx, worker["id"], path, unreadable) if unreadable else ""
     return take_all(tx, held, cause, started, policies, max_losses, doubt=doubt)
+
+
+def _leave(tx: Transaction, worker: dict[str, Any], error: Exception) -> list[str]:
+    """What it left can't be settled, so that nobody knows what still runs: a person decides about each of its tasks."""
+    how = "it was lost while there was no engine, and what it left can't be settled"
+    held = tasks.of_worker(tx, worker["id"])
+    if processes.end_worker(tx, worker["id"], "LOST", how):
+        tx.event(
+            "WORKER_LOST",
+            actor=ENGINE,
+            worker_id=worker["id"],
+            level="error",
+            reason="engine_lost",
+            message=f"pid {worker['pid']}: {how}: {error}",
+            payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
+        )
+    cause = f"worker {worker['id']} was lost, and what it left can't be settled"
+    return [fall_back(tx, row, cause, error) for row in held]
 
 
 def _orphans(tx: Transaction, alive: set[int], policies: Policies, max_losses: int) -> list[str]:

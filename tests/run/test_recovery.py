@@ -1,0 +1,65 @@
+"""One worker or one row that can't be settled at the start: the engine comes up, and everything else is recovered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from taskdeck.engine.config import load
+from taskdeck.engine.edge import identity
+from taskdeck.engine.rules.redaction import Redactor
+from taskdeck.engine.rules.tasks import NEEDS_REVIEW, PENDING
+from taskdeck.engine.run.recovery import begun, forget_files, recover
+from taskdeck.engine.store.writer import Writer
+from tests.scratch import Scratch
+
+
+async def recovered(scratch: Scratch, folder: Path) -> list[str]:
+    config = load(db=scratch.path, environ={"HOME": str(folder)}, cwd=folder)
+    writer = Writer(scratch.database, scratch.path, clock=scratch.clock, boot_id="b", redactor=Redactor())
+    writer.start()
+    try:
+        return (await recover(config, scratch.clock, writer, scratch.policies, scratch.engine_id + 1)).stories
+    finally:
+        await writer.close()
+
+
+async def test_a_task_whose_row_can_not_be_read_goes_to_review_and_the_others_are_recovered(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    bad, good = scratch.running(), scratch.running()
+    scratch.do(
+        lambda tx: tx.connection.execute("UPDATE task SET ending = '{\"x\":1}' WHERE id = ?", (bad["id"],))
+    )
+    stories = await recovered(scratch, tmp_path)
+    assert len(stories) == 2
+    found = dict(scratch.query("SELECT id, state FROM task"))
+    assert found == {bad["id"]: NEEDS_REVIEW, good["id"]: PENDING}
+
+
+async def test_the_tasks_of_a_worker_that_can_not_be_settled_go_to_review_and_the_other_workers_are_settled(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    bad, good = scratch.running(), scratch.running()
+    scratch.do(
+        lambda tx: tx.connection.execute(
+            "UPDATE worker SET journal = 'no' || char(0) || 'path' WHERE id = ?", (bad["worker_id"],)
+        )
+    )
+    await recovered(scratch, tmp_path)
+    found = dict(scratch.query("SELECT id, state FROM task"))
+    assert found == {bad["id"]: NEEDS_REVIEW, good["id"]: PENDING}
+    assert scratch.query("SELECT DISTINCT state FROM worker") == [("LOST",)]
+    assert ("ALERT_RAISED", "row_failed") in scratch.events(bad["id"])
+    assert await recovered(scratch, tmp_path) == []
+
+
+def test_files_of_a_settled_worker_that_can_not_be_removed_or_read_stop_nothing(tmp_path: Path) -> None:
+    starts = tmp_path / "w.starts"
+    for path in (starts, starts.with_suffix(".spool")):
+        path.mkdir()
+    assert begun(starts, identity.boot_id(), [{"fence": 7}]) == {7}
+    forget_files(starts)
+    starts.rmdir()
+    starts.touch()
+    forget_files(starts)
+    assert not starts.exists()
