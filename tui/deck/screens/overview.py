@@ -35,6 +35,10 @@ class Overview(Page):
         self._queue = TaskTable(tables.QUEUE, glyphs, id="overview-queue")
         self._events = Table(tables.EVENTS, glyphs, id="overview-events", follow=True, titled=False)
         self._recovered = TaskTable(tables.RECOVERED, glyphs, id="overview-recovered", titled=False)
+        # Kept, not looked up: what was read may come before they are mounted and after they are gone.
+        self._resources_pane = Pane("Resources", self._resources, id="pane-resources")
+        self._routes_pane = Pane("Routes", self._routes, id="pane-routes")
+        self._queue_pane = Pane("Queue", self._queue, id="pane-queue")
         self._recovery_pane = Pane("Recovered", self._recovered, id="pane-recovered")
         self._recoveries = reads.Recoveries()
         self._recovery: reads.Recovery | None = None
@@ -45,10 +49,10 @@ class Overview(Page):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="overview-top"):
-            yield Pane("Resources", self._resources, id="pane-resources")
-            yield Pane("Routes", self._routes, id="pane-routes")
+            yield self._resources_pane
+            yield self._routes_pane
         yield self._recovery_pane
-        yield Pane("Queue", self._queue, id="pane-queue")
+        yield self._queue_pane
         yield Pane("Events", self._events, id="pane-events")
 
     def on_mount(self) -> None:
@@ -73,11 +77,11 @@ class Overview(Page):
         if name == "resources":
             self._resources.fill(value)
             busy = sum(each.state in ("LEASED", "RUNNING") for each in value)
-            self.query_one("#pane-resources", Pane).entitle(f"{busy} of {len(value)} in use")
+            self._resources_pane.entitle(f"{busy} of {len(value)} in use")
         elif name == "routes":
             self._routes.fill(tables.best_first(value))
             usable = sum(each.state in ("AVAILABLE", "LEASED", "RUNNING") for each in value)
-            self.query_one("#pane-routes", Pane).entitle(f"{usable} of {len(value)} usable, best first")
+            self._routes_pane.entitle(f"{usable} of {len(value)} usable, best first")
         elif name == "queue":
             self._queue.fill(value.tasks)
             self._busy = len(value.running)
@@ -96,8 +100,7 @@ class Overview(Page):
         """How many run, and how many tasks have ended lately, where there is room for that."""
         ended = self.deck.throughput.told(SPARK, ascii=self.deck.ascii) if self.size.width >= ROOMY else ""
         more = f"   {ended}" if ended else ""
-        pane = self.query_one("#pane-queue", Pane)
-        pane.entitle(f"{self._busy} running, then what comes next{more}")
+        self._queue_pane.entitle(f"{self._busy} running, then what comes next{more}")
 
     def _show_recovery(self) -> None:
         """What the last start decided, as long as it is news and nobody has put it away."""
