@@ -446,8 +446,9 @@ def test_the_demo_runs_under_a_deck_goes_on_when_it_is_left_and_ends_with_ctrl_c
     terminal = opened(str(TASKDECK), "demo", "--seed", "3", "--db", str(database))
     terminal.until_text("[1 Overview]", "http-fast", "engine up")
     terminal.press(b"q")
-    terminal.until_text("tasks added in one transaction")
+    terminal.until_usable()
     terminal.press(b"\x03")
     assert until_ended(deck, terminal.launcher) == 130
     terminal.until_text("kept: ")
+    assert b"tasks added in one transaction" in terminal.received
     assert not DatabaseLock.holder(database)
