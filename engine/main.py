@@ -23,6 +23,7 @@ from .rules.timing import utc_text
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from .run.announce import Announcer
     from .run.engine import Engine
@@ -68,11 +69,14 @@ def show(config: Config, screen: list[str]) -> int:
     return look_on(screen)
 
 
-def look_on(screen: list[str]) -> int:
-    """Run `screen`, the command of a deck, on this terminal beside an engine that others started. Returns its exit code."""
+def look_on(screen: list[str], before_return: Callable[[], None] = lambda: None) -> int:
+    """Run `screen`, the command of a deck, on this terminal beside an engine that others started. Returns its exit code.
+
+    `before_return` is called before the terminal is given back.
+    """
     from .run import foreground
 
-    return foreground.launch([*screen, "--attach"])
+    return foreground.launch([*screen, "--attach"], before_return=before_return)
 
 
 def start(config: Config) -> None:

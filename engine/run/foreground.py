@@ -39,10 +39,16 @@ STOPS = 20
 SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
-def launch(command: list[str], *, silent: Callable[[int], bool] = lambda code: False) -> int:
+def launch(
+    command: list[str],
+    *,
+    silent: Callable[[int], bool] = lambda code: False,
+    before_return: Callable[[], None] = lambda: None,
+) -> int:
     """Run `command`, which draws on this terminal; returns its exit code, 0 once it works on without the terminal.
 
-    What it has to say is told behind it, unless `silent` says of its exit code that nobody need know.
+    What it has to say is told behind it, unless `silent` says of its exit code that nobody need know. `before_return` is
+    called before the terminal is given back: whoever goes on with it takes its signals over there.
     """
     _wait_for_the_foreground()
     ours, theirs = socket.socketpair()
@@ -58,6 +64,7 @@ def launch(command: list[str], *, silent: Callable[[int], bool] = lambda code: F
         code = foreground.hold(child)
         return code
     finally:
+        before_return()
         foreground.restore()
         if code is None or not silent(code):
             foreground.tell()

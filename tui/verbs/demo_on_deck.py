@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import output
@@ -53,6 +53,11 @@ class WatchedDemo:
             self.tell()
         return True
 
+    def take_signals(self) -> None:
+        """From now on Ctrl+C, SIGTERM and a hang-up end the demo."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, frame: self._process.send_signal(number))
+
     def _goes_on(self) -> bool:
         """Wait a moment; False as soon as it has ended."""
         try:
@@ -62,9 +67,7 @@ class WatchedDemo:
         return False
 
     def finish(self) -> int:
-        """Show all it says until it ends; Ctrl+C and SIGTERM end it. Returns its exit code."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, frame: self._process.send_signal(number))
+        """Show all it says until it ends. Returns its exit code."""
         while self._goes_on():
             self.tell()
         self.tell()
@@ -75,15 +78,16 @@ class WatchedDemo:
 def watch(command: Sequence[str], database: Path, config: Path) -> int | None:
     """Run `command`, a demo on `database` with the configuration `config`, under a deck. None: the terminal went away."""
     demo = WatchedDemo(command)
+    demo.take_signals()
     if demo.until(database, config):
         demo.tell()
-        if _deck(database, config) == HUNG_UP:
+        if _deck(database, config, demo.take_signals) == HUNG_UP:
             return None
     return demo.finish()
 
 
-def _deck(database: Path, config: Path) -> int:
+def _deck(database: Path, config: Path, before_return: Callable[[], None]) -> int:
     from taskdeck.engine.main import look_on
 
     screen = [sys.executable, "-m", "taskdeck.tui.deck", "--db", str(database), "--config", str(config)]
-    return look_on(screen)
+    return look_on(screen, before_return)
