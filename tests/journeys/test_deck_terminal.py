@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine.edge.locks import DatabaseLock
 from tests.faults import fault
 from tests.journeys.decks import TASKDECK, Deck, kill, process_state
 from tests.journeys.screens import FULL_SCREEN, HANG_UP, Terminal, until_ended
@@ -436,3 +437,18 @@ def _on_terminal(pid: int) -> bool:
     """Does a process still have a terminal open as 0, 1 or 2?"""
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)]
     return any(link.startswith("/dev/pts") for link in links)
+
+
+def test_the_demo_runs_under_a_deck_goes_on_when_it_is_left_and_ends_with_ctrl_c(
+    deck: Deck, opened: Open, tmp_path: Path
+) -> None:
+    database = tmp_path / "demo.db"
+    terminal = opened(str(TASKDECK), "demo", "--seed", "3", "--db", str(database))
+    terminal.until_text("[1 Overview]", "http-fast", "engine up")
+    terminal.press(b"q")
+    terminal.until_text("the demo goes on; ctrl+c ends it")
+    terminal.press(b"\x03")
+    assert until_ended(deck, terminal.launcher) == 130
+    terminal.until_text("kept: ")
+    assert b"tasks added in one transaction" in terminal.received
+    assert not DatabaseLock.holder(database)

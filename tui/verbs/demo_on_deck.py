@@ -68,6 +68,8 @@ class WatchedDemo:
 
     def finish(self) -> int:
         """Show all it says until it ends. Returns its exit code."""
+        if self._goes_on():
+            output.line("the demo goes on; ctrl+c ends it")
         while self._goes_on():
             self.tell()
         self.tell()
