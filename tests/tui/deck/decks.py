@@ -25,7 +25,7 @@ async def deck(path: Path, size: tuple[int, int] = (80, 24), **how: Any) -> Asyn
     app = DeckApp(settings(path), **how)
     async with app.run_test(size=size) as pilot:
         opened = Open(app, pilot)
-        await opened.reads("RUN")
+        await opened.becomes(lambda: "RUN" in opened.text and "  reading  " not in opened.lines[0])
         yield opened
 
 
@@ -69,6 +69,10 @@ class Open:
             await until(self.pilot, lambda: text in self.text)
         except AssertionError:
             raise AssertionError(f"{text!r} never came; the screen:\n{self.text}") from None
+
+    async def loses(self, text: str) -> None:
+        """Wait until the screen holds this no more."""
+        await self.becomes(lambda: text not in self.text)
 
     async def becomes(self, is_so: Any) -> None:
         """Wait until something is so."""
