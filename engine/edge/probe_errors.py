@@ -126,10 +126,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _connect_answer(facts: _Facts) -> Verdict | None:
-    """A proxy's answer to CONNECT other than 200."""
     if not facts.has("ClientHttpProxyError"):
         return None
-    status = int(getattr(facts.error, "status", 0))
+    return connect_verdict(int(getattr(facts.error, "status", 0)))
+
+
+def connect_verdict(status: int) -> Verdict:
+    """A proxy's answer to CONNECT other than that it is granted."""
     detail = f"the proxy answered CONNECT with {status}"
     if status in (401, 407):
         return Verdict(ErrorType.PROXY_AUTH, detail)
