@@ -1,10 +1,11 @@
 """Real processes, killed at every fault point: a supervised engine with its workers and commands, at work on a dozen tasks.
 
-    .venv/bin/python -m benchmarks.crash_points [--every N] [--times N]
+    .venv/bin/python -m benchmarks.crash_points [--every N] [--times N] [--point NAME:N]
 
 One run counts: each process notes the points that it passes. Then each point is killed in runs of its own, at its first, a
 middle and its last passing (`--times`), whoever comes there first; the supervisor starts again what died, and the nine
-invariants are judged when nothing is left to do. A run takes some seconds. Exit 1 where anything was wrong.
+invariants are judged when nothing is left to do. A run takes some seconds. `--point` kills at this one `--times` times.
+Exit 1 where anything was wrong.
 """
 
 from __future__ import annotations
@@ -149,12 +150,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.crash_points")
     parser.add_argument("--every", type=int, default=1, help="only every N-th of them")
     parser.add_argument("--times", type=int, default=3, help="passings of each point that are killed")
+    parser.add_argument("--point", metavar="NAME:N", help="only this one, again and again")
     options = parser.parse_args()
-    points = [
-        f"{name}:{number}"
-        for name, most in sorted(count().items())
-        for number in sorted({1 + (most - 1) * n // max(1, options.times - 1) for n in range(options.times)})
-    ]
+    points = (
+        [options.point] * options.times
+        if options.point
+        else [
+            f"{name}:{number}"
+            for name, most in sorted(count().items())
+            for number in sorted(
+                {1 + (most - 1) * n // max(1, options.times - 1) for n in range(options.times)}
+            )
+        ]
+    )
     wrong = [point for point in points[:: options.every] if kill(point)]
     print(f"{len(points[:: options.every])} runs, wrong in {len(wrong)}: {', '.join(wrong)}")
     return 1 if wrong else 0

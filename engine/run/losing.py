@@ -111,6 +111,8 @@ def lose(
     stuck = withstanding.of_task(tx, task["id"])
     attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None, stuck=stuck)
     if task["state"] is PAUSED:
+        if (why := stuck or doubt) and not _is_cancelled(task):
+            return _doubted_while_suspended(tx, task, f"{why}: {cause}")
         return _lost_while_suspended(tx, task, cause)
     fence = tx.next_fences(1)[0]
     total = task["losses_total"] + int(charged)
@@ -198,6 +200,18 @@ def _lost_while_suspended(tx: Transaction, task: Mapping[str, Any], cause: str) 
         tasks.transition(tx, after, PENDING, "user_resume", actor=actor)
     requests.close_all_of(tx, task["id"], "the suspended attempt is gone")
     return f"#{task['id']} stays paused"
+
+
+def _doubted_while_suspended(tx: Transaction, task: Mapping[str, Any], why: str) -> str:
+    """How the suspended attempt ended can't be known: PAUSED would hide that from whoever resumes it."""
+    tasks.transition(tx, task, RUNNING, "resumed", actor=ENGINE, message="only to go to review", ours=True)
+    losses = {
+        "losses": task["losses"] + 1,
+        "losses_total": task["losses_total"] + 1,
+        "fence": tx.next_fences(1)[0],
+        "wanted": None,
+    }
+    return _review(tx, {**task, "state": RUNNING}, losses, why)
 
 
 def _pause_if_wanted(tx: Transaction, task: Mapping[str, Any]) -> None:

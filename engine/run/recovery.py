@@ -70,7 +70,7 @@ async def recover(
                 raise
             except Exception as error:
                 log.error("worker %d can't be settled", worker["id"], exc_info=error)
-                found.stories += await writer.write(_leave, worker, error)
+                found.stories += await writer.write(leave, worker["id"], worker["pid"], error)
         crash_at("after_recovery_worker")
     alive = {worker["id"] for worker in found.survivors}
     found.stories += await writer.write(_orphans, alive, policies, config.engine.max_losses)
@@ -263,21 +263,20 @@ def _bury(
     return take_all(tx, held, cause, started, policies, max_losses, doubt=doubt)
 
 
-def _leave(tx: Transaction, worker: dict[str, Any], error: Exception) -> list[str]:
+def leave(tx: Transaction, worker_id: int, pid: int, error: Exception) -> list[str]:
     """What it left can't be settled, so that nobody knows what still runs: a person decides about each of its tasks."""
-    how = "it was lost while there was no engine, and what it left can't be settled"
-    held = tasks.of_worker(tx, worker["id"])
-    if processes.end_worker(tx, worker["id"], "LOST", how):
+    cause = f"worker {worker_id} was lost, and what it left can't be settled"
+    held = tasks.of_worker(tx, worker_id)
+    if processes.end_worker(tx, worker_id, "LOST", "it was lost, and what it left can't be settled"):
         tx.event(
             "WORKER_LOST",
             actor=ENGINE,
-            worker_id=worker["id"],
+            worker_id=worker_id,
             level="error",
-            reason="engine_lost",
-            message=f"pid {worker['pid']}: {how}: {error}",
-            payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
+            reason="not_settled",
+            message=f"pid {pid}: {cause}: {error}",
+            payload={"pid": pid, "tasks": [row["id"] for row in held]},
         )
-    cause = f"worker {worker['id']} was lost, and what it left can't be settled"
     return [fall_back(tx, row, cause, error) for row in held]
 
 

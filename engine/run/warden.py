@@ -22,7 +22,7 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity
 from ..edge.identity import Identity
-from ..errors import StoreError, TaskdeckError
+from ..errors import StoreError, TaskdeckError, Unavailable
 from ..rules.failures import Failure, FailureClass
 from ..rules.liveness import (
     Limits,
@@ -320,6 +320,22 @@ class Warden:
         if handle.buried:
             return self._let_go(handle)  # its end was suppressed, and has come now
         handle.ready, handle.doomed = False, True
+        try:
+            began = await self._settle(handle)
+        except Exception as error:  # its tasks must not be held for ever by somebody who is dead
+            log.error("worker %d can't be settled", handle.id, exc_info=error)
+            began, handle.buried = True, True
+            await self._write(recovery.leave, handle.id, handle.identity.pid, error)
+        finally:
+            if not identity.alive(handle.identity):
+                self._let_go(handle)
+            self._workforce.remove(handle)
+        self._on_change()
+        if not self._stopping:
+            await self._replace(handle, began=began)
+
+    async def _settle(self, handle: WorkerHandle) -> bool:
+        """Write its last words, end what it left running, take over what it held. Returns whether it had begun any."""
         await self._hear_last_words(handle)
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held] + handle.forced_by
@@ -339,12 +355,7 @@ class Warden:
         await self._write(self._bury, handle, self._exit_code(handle), held, started, replayed.unreadable)
         crash_at("after_takeover")
         recovery.forget_files(handle.journal, unreadable=bool(replayed.unreadable))
-        if not identity.alive(handle.identity):
-            self._let_go(handle)
-        self._workforce.remove(handle)
-        self._on_change()
-        if not self._stopping:
-            await self._replace(handle, began=bool(started))
+        return bool(started)
 
     async def _hear_last_words(self, handle: WorkerHandle) -> None:
         """What is still in its link is written before anything is taken from it."""
@@ -372,7 +383,7 @@ class Warden:
         while True:
             try:
                 return await self._writer.write(unit, *args)
-            except StoreError as error:
+            except (StoreError, Unavailable) as error:
                 log.error("the end of a worker can't be written yet: %s", error)
                 await self._clock.pause(0.5)
 

@@ -18,9 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev crashpoints")
     parser.add_argument("--every", type=int, default=1, help="only every N-th point")
     parser.add_argument("--first", type=int, default=1, help="from this point on")
-    parser.add_argument(
-        "--recoveries", type=int, default=50, help="how often recovery itself is killed at most"
-    )
+    parser.add_argument("--recoveries", type=int, help="how often recovery itself is killed at most")
     options = parser.parse_args(arguments)
     with scratch() as folder:
         passed = points(folder())
@@ -46,11 +44,11 @@ def _survives(number: int, name: str, folder: Path) -> bool:
     return not found
 
 
-def _die_while_recovering(folder: Path, most: int) -> tuple[int, list[str]]:
+def _die_while_recovering(folder: Path, most: int | None) -> tuple[int, list[str]]:
     """A life dies with its hands full; then each recovery dies one point later than the one before, until one lives."""
     hands_full(folder)
     deaths = 0
-    while deaths < most and killed_at(deaths + 1, folder, lambda: later(folder).begin()):
+    while deaths != most and killed_at(deaths + 1, folder, lambda: later(folder).begin()):
         deaths += 1
     return deaths, problems_after(folder, lives=2)
 

@@ -21,11 +21,14 @@ from pathlib import Path
 from taskdeck.engine import crash
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.demo.invariants import Outside, judge
+from taskdeck.engine.run.messages import Outcome
 from tests.crashing.day import live_through
 from tests.crashing.life import Life, acknowledged, finish, task
 
 DAY = 86_400.0
 """Seconds between two lives: whatever waited for a time is due."""
+WORKERS = 24
+"""So many are lost together with their engine before recovery is killed again and again."""
 BROKEN = 70
 """Exit code of a child whose scenario could not be lived through at all."""
 
@@ -77,22 +80,31 @@ def later(folder: Path, days: int = 1) -> Life:
 
 
 def hands_full(folder: Path) -> None:
-    """Die while many attempts run, one of them between an effect and its record."""
-    busy = [task(f"busy-{n}", effects=2) for n in range(6)] + [
-        task("careful", "once_only"),
-        task("in-use", "browse"),
-    ]
+    """Die while several workers run many attempts: some between an effect and its record, one with an end in its spool."""
 
     def live() -> None:
         life = Life(folder).begin()
-        life.submit(*busy)
-        runs = life.tick()
-        for run in runs[1:]:
-            life.start(run)
-        life.begin_effect(runs[1], "busy-1:0")
+        _busy(life, 0)
+        for number in range(1, WORKERS):
+            life.hire()  # the one before stays, with its hands full
+            _busy(life, number)
         crash.die()
 
     killed_at(1 << 60, folder, live)
+
+
+def _busy(life: Life, number: int) -> None:
+    """The newest worker takes all that is there: the first is not begun, the second did something, the last has ended."""
+    life.submit(
+        *(task(f"busy-{number}-{n}", effects=2) for n in range(3)),
+        task(f"careful-{number}", "once_only"),
+        *([task("in-use", "browse")] if number == 0 else []),
+    )
+    runs = life.tick()
+    for run in runs[1:]:
+        life.start(run)
+    life.begin_effect(runs[1], f"busy-{number}-1:0")
+    life.keep(Outcome(runs[-2].task_id, runs[-2].fence, "succeeded"))
 
 
 def _effects(folder: Path) -> list[str]:

@@ -41,6 +41,7 @@ from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.policies import Policies
 from taskdeck.engine.run.recording import Recorder
 from taskdeck.engine.run.recovery import recover
+from taskdeck.engine.run.spool import Spool
 from taskdeck.engine.store import anchors, events, processes, tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
@@ -274,6 +275,15 @@ class Life:
             crash_at("engine_after_send")
             crash_at("link_after_receive")
         return answers
+
+    def keep(self, *reports: Any) -> None:
+        """The worker has no engine and keeps these in its spool."""
+        spool = Spool(self._journal_path(self._count("worker") - 1).with_suffix(".spool"))
+        for number, report in [*self.worker.said, *self.worker.number(reports)]:
+            while spool.add(report, m.encode_one(report)) < number:
+                pass
+        spool.recorded(self.worker.said[-1][0] - len(reports))
+        assert spool.write() is not None
 
     def start(self, run: m.Run) -> None:
         """The attempt begins: noted in the journal, then told."""

@@ -218,6 +218,19 @@ async def test_what_had_begun_in_a_worker_whose_spool_cannot_be_read_is_never_ru
     assert not path.exists()
 
 
+async def test_the_tasks_of_a_dead_worker_that_can_not_be_settled_go_to_review_and_hold_no_stop_up(
+    engine: Engine,
+) -> None:
+    await engine.begin()
+    (handle,) = engine.workforce
+    handle.journal = Path("no\0path.starts")
+    engine.process.kill()
+    await engine.gone()
+    assert engine.scratch.state(engine.task["id"]) == "NEEDS_REVIEW"
+    assert engine.state[0] == "LOST"
+    assert ("ALERT_RAISED", "row_failed") in engine.scratch.events(engine.task["id"])
+
+
 async def test_without_a_sound_journal_everything_counts_as_begun(engine: Engine) -> None:
     journal = engine.config.log_directory / "workers" / "w.starts"
     journal.write_bytes(b"\x93garbage")

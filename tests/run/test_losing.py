@@ -129,6 +129,28 @@ def test_a_suspended_attempt_that_is_lost_ends_and_the_task_stays_paused(scratch
     assert scratch.one("SELECT outcome FROM attempt") == "lost"
 
 
+@pytest.mark.parametrize("wanted", [None, "pause", "resume"])
+def test_a_suspended_attempt_of_which_nobody_knows_how_it_ended_needs_a_person(
+    scratch: Scratch, wanted: str | None
+) -> None:
+    task = scratch.running()
+    scratch.do(tasks.transition, task, TaskState.PAUSED, "user_pause", actor=ANN, columns={"wanted": wanted})
+    told = "what its worker had kept can't be read"
+    scratch.do(take_all, [task], "worker 1 was killed", {task["fence"]}, scratch.policies, 3, doubt=told)
+    row = scratch.row(task["id"])
+    assert (row["state"], row["wanted"], row["worker_id"]) == (TaskState.NEEDS_REVIEW, None, None)
+    assert told in row["error"]
+
+
+def test_a_cancel_of_a_suspended_attempt_holds_whatever_became_of_it(scratch: Scratch) -> None:
+    task = scratch.running()
+    scratch.do(
+        tasks.transition, task, TaskState.PAUSED, "user_pause", actor=ANN, columns={"wanted": "cancel"}
+    )
+    scratch.do(take_all, [task], "it was killed", {task["fence"]}, scratch.policies, 3, doubt="nobody knows")
+    assert scratch.state(task["id"]) is TaskState.CANCELLED
+
+
 def test_what_was_begun_and_not_recorded_is_in_doubt(scratch: Scratch) -> None:
     task = scratch.running()
     scratch.do(operations.begin, "task:1", "upload:42", task["id"], 1, task["fence"])
