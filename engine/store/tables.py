@@ -125,6 +125,7 @@ class Task(Model):
     suspect = IntegerField()
     lane = TextField()
     ending = TextField(null=True)
+    target = TextField()
 
 
 class Attempt(Model):
@@ -263,6 +264,10 @@ class Resource(Model):
     config_rev = IntegerField()
     removed_at = UtcField(null=True)
     updated_at = UtcField()
+    max_uses = IntegerField(null=True)
+    max_age = FloatField(null=True)
+    route_id = TextField(null=True)
+    route_soft = IntegerField()
 
 
 class _Slot(Model):
@@ -286,6 +291,9 @@ class _Slot(Model):
     last_used_at = UtcField(null=True)
     last_error = TextField(null=True)
     updated_at = UtcField()
+    fresh_since = UtcField(null=True)
+    recheck_boot = FloatField(null=True)
+    rechecks = IntegerField()
 
 
 class ResourceSlot(_Slot):
@@ -316,6 +324,9 @@ class Route(Model):
     config_rev = IntegerField()
     removed_at = UtcField(null=True)
     updated_at = UtcField()
+    max_uses = IntegerField(null=True)
+    max_age = FloatField(null=True)
+    ip_policy = TextField()
 
 
 class RouteSlot(_Slot):
@@ -357,6 +368,7 @@ class RouteHealth(Model):
     probe_token = TextField(null=True)
     probe_until_boot = FloatField(null=True)
     updated_at = UtcField()
+    probe_rev = IntegerField(null=True)
 
     class Meta:
         table_name = "route_health"
@@ -389,10 +401,90 @@ class RouteTarget(Model):
     consecutive_blocked = IntegerField()
     blocked_until = UtcField(null=True)
     level = IntegerField()
+    blocked_until_boot = FloatField(null=True)
+    blocked_boot = FloatField(null=True)
+    reached_boot = FloatField(null=True)
+    boot_id = TextField(null=True)
+    last_blocked_at = UtcField(null=True)
+    last_reached_at = UtcField(null=True)
 
     class Meta:
         table_name = "route_target"
         primary_key = CompositeKey("route_id", "target")
+
+
+class Circuit(Model):
+    """What the tasks of one type have met at one target; open where `until` is set."""
+
+    type = TextField()
+    target = TextField()
+    failures = IntegerField()
+    level = IntegerField()
+    cause = TextField(null=True)
+    opened_fence = IntegerField(null=True)
+    opened_at = UtcField(null=True)
+    until = UtcField(null=True)
+    until_boot = FloatField(null=True)
+    last_boot = FloatField(null=True)
+    boot_id = TextField(null=True)
+    updated_at = UtcField()
+
+    class Meta:
+        primary_key = CompositeKey("type", "target")
+
+
+class RouteAffinity(Model):
+    """The route that a key stays with until it expires."""
+
+    key = TextField(primary_key=True)
+    route_id = TextField()
+    hard = IntegerField()
+    expires_at = UtcField()
+    updated_at = UtcField()
+
+    class Meta:
+        table_name = "affinity"
+
+
+class GroupState(Model):
+    """What is remembered of a group of routes: a freeze of its verdicts, and whose turn it was last."""
+
+    name = TextField(primary_key=True)
+    frozen_at = UtcField(null=True)
+    frozen_reason = TextField(null=True)
+    last_route = TextField(null=True)
+    updated_at = UtcField()
+
+    class Meta:
+        table_name = "group_state"
+
+
+class ProbeUrl(Model):
+    """How well one probe URL answers."""
+
+    url = TextField(primary_key=True)
+    ok = IntegerField()
+    fail = IntegerField()
+    consecutive_failures = IntegerField()
+    last_ok_at = UtcField(null=True)
+    last_error = TextField(null=True)
+    updated_at = UtcField()
+
+    class Meta:
+        table_name = "probe_url"
+
+
+class StandingAlert(Model):
+    """An alert that was raised and is not over."""
+
+    reason = TextField()
+    subject = TextField()
+    message = TextField()
+    since = UtcField()
+
+    class Meta:
+        table_name = "standing_alert"
+        primary_key = CompositeKey("reason", "subject")
 
 
 class Sequence(Model):
@@ -455,6 +547,11 @@ TABLES: tuple[type[Model], ...] = (
     RouteHealth,
     RouteSample,
     RouteTarget,
+    Circuit,
+    RouteAffinity,
+    GroupState,
+    ProbeUrl,
+    StandingAlert,
     Sequence,
     Event,
     EventHead,
