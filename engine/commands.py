@@ -38,6 +38,7 @@ from .store.transaction import refuse_what_is_no_database
 
 if TYPE_CHECKING:
     from .run.engine import Engine
+    from .run.importing import Import
     from .store.transaction import Transaction
 
 PATIENCE = 10.0
@@ -180,6 +181,39 @@ def restore(
         )
 
 
+def look_at_list(config: Config, raw: bytes, *, scheme: str = "http", group: str = "") -> Import:
+    """What importing this list of routes would change, line by line; writes nothing. Raises `StoreError`."""
+    from .run import importing
+
+    if not config.db.exists():
+        return importing.look(None, raw, scheme, group)
+    from .store.reading import Reader
+
+    with Reader(config.db) as reader:
+        return importing.look(reader, raw, scheme, group)
+
+
+def import_list(
+    config: Config, actor: str, found: Import, clock: Clock | None = None
+) -> list[dict[str, Any]]:
+    """Import what was looked at, except for bad lines: all of it or nothing. Returns `ImportLine`s as plain data.
+
+    Raises what `call` raises, and `Refused` where something was changed since it was looked at.
+    """
+    from .run import importing
+    from .store.inventory import known_routes
+    from .store.reading import Reader
+
+    def known() -> list[Any]:
+        with Reader(config.db) as reader:
+            return reader.ask(known_routes)
+
+    def write(offers: list[Any]) -> list[dict[str, Any]]:
+        return call(config, "route_import", actor, clock=clock, offers=offers)
+
+    return importing.carry_out(config, found, write, known)
+
+
 # ---- through the engine -----------------------------------------------------------------------------------------------
 
 
@@ -258,7 +292,7 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
     if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")
-    if verb != "submit" and not config.db.exists():
+    if verb not in _BEGINNING and not config.db.exists():
         raise _no_database(config.db)
     from .store.direct import write_once
 
@@ -423,6 +457,12 @@ def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str
     return add_route(tx, args, actor)
 
 
+def _route_import(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+    from .run.importing import import_routes
+
+    return import_routes(tx, args, actor)
+
+
 def _backup_done(tx: Transaction, args: Mapping[str, Any], actor: str) -> bool:
     from .run.housekeeping import note_backup
 
@@ -492,7 +532,11 @@ _UNITS: Mapping[str, Any] = {
     "route_disable": _inventory("route", "disable"),
     "route_reset": _inventory("route", "reset"),
     "route_add": _route_add,
+    "route_import": _route_import,
 }
+
+_BEGINNING = frozenset({"submit", "route_add", "route_import"})
+"""What may make the database."""
 
 ENGINE_VERBS: Mapping[str, Any] = {
     "submit": _in_engine_submit,

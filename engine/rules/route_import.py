@@ -28,14 +28,17 @@ _IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,}")
 
 
 class ImportedRoute(NamedTuple):
-    """One route of a list, from line `line` (JSON lists: item). `label` is what stood behind `#`."""
+    """One route of a list, from line `line` (JSON lists: item). `label` is what stood behind `#`.
+
+    What the list leaves out is empty or None.
+    """
 
     line: int
     url: RouteUrl
     label: str = ""
     regions: tuple[str, ...] = ()
     labels: Mapping[str, str] = {}
-    capacity: int = 1
+    capacity: int | None = None
     group: str | None = None
     id: str | None = None
 
@@ -317,9 +320,9 @@ def _labels(value: Any) -> dict[str, str]:
     return labels
 
 
-def _capacity(value: Any) -> int:
+def _capacity(value: Any) -> int | None:
     if value in (None, ""):
-        return 1
+        return None
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,4}", str(value)) or not 0 < int(value) <= 1000:
         raise BadRouteUrl("E_CAPACITY", "the capacity is not a number 1..1000", "write how many may use it")
     return int(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from ..config import Config
 from ..errors import Refused, UsageError
 from ..rules.checks import Wrong
 from ..rules.declarations import RouteDeclaration, declared_route
+from ..rules.route_merge import id_of
 from ..rules.route_urls import BadRouteUrl, parse_route_url
 from ..store import inventory, slots
 from ..store.inventory import Declared, json
@@ -70,9 +70,7 @@ def _id_from(url: Any) -> str:
         parsed = parse_route_url(str(url))
     except BadRouteUrl:
         return "new"  # it is refused anyway
-    if parsed.scheme == "direct":
-        return "direct"
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{parsed.host}-{parsed.port}").strip("-")[-64:]
+    return id_of(parsed.scheme, parsed.host, parsed.port)
 
 
 def _route(each: RouteDeclaration) -> Declared:

@@ -6,6 +6,7 @@ reference to them.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 from peewee import fn
 
 from ..rules import resources as rules
+from ..rules.route_merge import KnownRoute
 from . import tables as t
 from .slots import RESOURCES, ROUTES, SlotTable
 from .transaction import Transaction
@@ -44,8 +46,41 @@ def knows_route(tx: Transaction, route_id: str) -> bool:
 
 def add_route(tx: Transaction, declared: Declared) -> None:
     """Add one route that no configuration declares."""
-    _upsert(tx, ROUTES, t.Route, declared, "cli")
+    put_route(tx, declared, "cli")
+
+
+def put_route(tx: Transaction, declared: Declared, origin: str) -> None:
+    """Bring one route to what is declared of it; columns that it does not name stay as they are."""
+    _upsert(tx, ROUTES, t.Route, declared, origin)
     _health_rows(tx, [declared])
+
+
+def known_routes(connection: sqlite3.Connection) -> list[KnownRoute]:
+    """Every route that there is or was, as an import compares it."""
+    sql = (
+        'SELECT route_id, scheme, host, port, username, origin, removed_at, secret_ref, "group", labels, capacity,'
+        " expected_regions, (SELECT count(*) FROM route_slot s WHERE s.route_id = route.route_id"
+        " AND s.task_id IS NOT NULL) FROM route ORDER BY route_id"
+    )
+    return [
+        KnownRoute(
+            name,
+            (scheme, host, port, username),
+            {
+                "secret_ref": reference,
+                "group": group,
+                "labels": msgspec.json.decode(labels),
+                "capacity": capacity,
+                "expected_regions": msgspec.json.decode(regions),
+            },
+            origin,
+            held,
+            removed is not None,
+        )
+        for name, scheme, host, port, username, origin, removed, reference, group, labels, capacity, regions, held in (
+            connection.execute(sql)
+        )
+    ]
 
 
 def sync_routes(tx: Transaction, declared: Sequence[Declared], origin: str = "config") -> list[str]:

@@ -140,7 +140,7 @@ def test_json_comes_as_a_list_of_texts_or_objects_or_as_lines() -> None:
     listed = read_list(json.dumps(whole).encode()).routes
     assert [route.url.port for route in listed] == [80, 81, 1080]
     lines = "\n".join(json.dumps(item) for item in whole[1:])
-    assert [route.capacity for route in read_list(lines.encode()).routes] == [2, 1]
+    assert [route.capacity for route in read_list(lines.encode()).routes] == [2, None]
 
 
 def test_a_list_that_is_not_utf_8_is_refused_with_its_line() -> None:

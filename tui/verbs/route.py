@@ -12,7 +12,7 @@ from taskdeck.engine.errors import Refused, UsageError
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
-from . import named, route_page
+from . import named, route_import, route_page
 
 route = typer.Typer(
     add_completion=False,
@@ -25,6 +25,9 @@ route = typer.Typer(
 @route.callback()
 def _route() -> None:
     pass
+
+
+route.command("import")(route_import.import_routes)
 
 
 @route.command("list")

@@ -1,0 +1,141 @@
+"""`route import`: a list of proxies as people have it, shown line by line before any of it is written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taskdeck.engine.errors import NotFound, NotPermitted, UsageError
+
+from .. import format as look
+from .. import output
+from ..commandline import CommandLine
+
+if TYPE_CHECKING:
+    from taskdeck.engine.commands import Import
+
+LARGEST = 16 * 2**20 + 1
+"""Bytes that are read at most; of a list that is longer, only that it is."""
+KINDS = ("new", "changed", "duplicate", "bad")
+PAINTS = {"new": "32", "changed": "33", "duplicate": "2", "bad": "31"}
+
+
+def import_routes(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The list; - is standard input.")],
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="The group of lines that name none.")
+    ] = "",
+    scheme: Annotated[
+        str, typer.Option("--scheme", metavar="SCHEME", help="That of lines that name none.")
+    ] = "http",
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what it would change.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave bad lines out, import the others.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+) -> int:
+    """Import a list of routes: URLs, host:port:user:password and the like, CSV, JSON; see docs/routes.md.
+
+    Shows what is new, changed, known already or bad, by line. With bad lines nothing is written unless they are skipped.
+    On a terminal it asks first.
+    """
+    line: CommandLine = ctx.obj
+    from taskdeck.engine import commands
+
+    found = commands.look_at_list(line.config, read(file), scheme=checked_scheme(scheme), group=group)
+    _show(line, found)
+    if not dry_run and _is_wanted(line, found, skip_bad=skip_bad, yes=yes):
+        commands.import_list(line.config, line.actor, found)
+        return _end(line, found, written=True)
+    code = _end(line, found, written=False)
+    return 2 if found.count("bad") and not (skip_bad or yes) else code
+
+
+def read(file: str) -> bytes:
+    """What stands in a file, or on standard input. Raises `NotFound`, `NotPermitted`, `UsageError`."""
+    if file == "-":
+        return sys.stdin.buffer.read(LARGEST) if sys.stdin is not None else b""
+    try:
+        with Path(file).expanduser().open("rb") as opened:
+            return opened.read(LARGEST)
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {look.tidy(file)}") from None
+    except PermissionError as error:
+        raise NotPermitted(f"{look.tidy(file)} can't be read", error.strerror or "") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{look.tidy(file)} can't be read", getattr(error, "strerror", None) or "") from None
+
+
+def checked_scheme(scheme: str) -> str:
+    """A scheme that lines without one may have."""
+    known = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+    if scheme not in known:
+        raise UsageError(f"--scheme {look.tidy(scheme)} is none", remedy=f"one of: {', '.join(known)}")
+    return scheme
+
+
+def _show(line: CommandLine, found: Import) -> None:
+    if line.json:
+        for each in found.lines:
+            output.json_line(each)
+        return
+    rows = [(str(each.line or "-"), each.kind, each.id or "-", told(each)) for each in found.lines]
+    if rows:
+        paints = PAINTS if output.coloured() else {}
+        for text in look.table(("LINE", "IS", "ID", "WHAT"), rows, width=output.width(), paints=paints):
+            output.line(text)
+
+
+def told(each: Any) -> str:
+    """One line of a preview in words; no part of what stood in the list but its address."""
+    if each.kind == "bad":
+        return f"{each.code}: {each.what}; {each.remedy}" if each.remedy else f"{each.code}: {each.what}"
+    if each.same_as is not None:
+        return f"as line {each.same_as}, which counts"
+    changes = f"  {', '.join(each.changes)}" if each.changes and each.kind == "changed" else ""
+    in_use = "  (in use: from the next lease on)" if each.held and each.kind == "changed" else ""
+    return f"{look.tidy(each.url)}{changes}{in_use}"
+
+
+def summary(found: Import) -> str:
+    """`3 new, 1 changed, 2 duplicate, 1 bad`."""
+    return ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if found.count(kind)) or "nothing in it"
+
+
+def _is_wanted(line: CommandLine, found: Import, *, skip_bad: bool, yes: bool) -> bool:
+    """Shall it be written? Without a terminal nobody is asked: then bad lines must have been foreseen."""
+    count, bad = found.count("new") + found.count("changed"), found.count("bad")
+    if not count:
+        return False
+    asks = not (yes or line.json) and sys.stdin is not None and sys.stdin.isatty()
+    if not asks:
+        return not bad or skip_bad or yes
+    output.flush()
+    without = f", without {bad} bad {_lines(bad)}" if bad else ""
+    if not typer.confirm(f"import {count} {'route' if count == 1 else 'routes'}{without}?", err=True):
+        raise typer.Abort
+    return True
+
+
+def _lines(count: int) -> str:
+    return "line" if count == 1 else "lines"
+
+
+def _end(line: CommandLine, found: Import, *, written: bool) -> int:
+    """Say what was done."""
+    if line.json:
+        counts: dict[str, Any] = {kind: found.count(kind) for kind in KINDS}
+        output.json_line({"summary": {**counts, "written": written}})
+        return 0
+    output.flush()
+    if written:
+        output.note(f"imported: {summary(found)}")
+    elif found.count("bad") and found.count("new") + found.count("changed"):
+        output.note(f"nothing was imported: {summary(found)}; correct the bad lines, or add --skip-bad")
+    else:
+        output.note(f"nothing was imported: {summary(found)}")
+    return 0
