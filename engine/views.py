@@ -153,7 +153,7 @@ def gave_up(config: Config) -> str:
 @contextmanager
 def open_view(config: Config, clock: Clock | None = None) -> Iterator[View]:
     """Open the database of `config` for reading. Raises `NotFound`, `NotPermitted`, `SchemaMismatch` or `StoreError`."""
-    from .store.reading import Reader  # peewee is only loaded when something is read
+    from .store.reading import Reader  # only loaded when something is read
 
     with Reader(config.db) as reader:
         yield View(config, reader, clock or system_clock())

@@ -17,7 +17,7 @@ from ..rules.tasks import FINISHED, NEEDS_REVIEW, PAUSED, RUNNING, WAITING, Task
 from .policies import Policies
 
 if TYPE_CHECKING:
-    from ..store.reading import Reader  # loads peewee, which not every user of views needs
+    from ..store.reading import Reader  # not every user of views reads
 
 Row = dict[str, Any]
 

@@ -15,9 +15,8 @@ import msgspec
 from ..errors import Unavailable
 from ..rules.filters import Filter
 from ..rules.retention import ArchiveRow, as_ranges, of_ranges
-from . import tables as t
 from .archive_rows import last_archive
-from .conditions import task_conditions
+from .conditions import both, task_conditions
 from .transaction import Transaction
 
 _SETTLED = (
@@ -50,9 +49,9 @@ def _kept(keep: Sequence[Filter], now: str) -> _Sql:
     """Is the task one that never goes?"""
     parts, args = ["0"], []
     for each in keep:
-        text, values = t.Task.select(t.Task.id).where(*task_conditions(each, now), True).sql()
-        parts.append(f"task.id IN ({text})")
-        args += values
+        which = both(task_conditions(each, now))
+        parts.append(f"task.id IN (SELECT t1.id FROM task t1 WHERE {which.text})")
+        args += which.args
     return _Sql(f"({' OR '.join(parts)})", tuple(args))
 
 

@@ -1,85 +1,129 @@
-"""Filters as conditions of queries: what `rules.filters` has read, said in SQL."""
+"""Filters as conditions of queries: what `rules.filters` has read, said in SQL over `task t1` and `event_log t1`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from peewee import SQL, Expression, fn
+from msgspec import structs
 
 from ..rules.filters import EventFilter, Filter, Range
 from ..rules.timing import add_seconds
-from . import tables as t
 
 _HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
 _NEEDS = "EXISTS (SELECT 1 FROM json_each(t1.needs) WHERE value = ? OR value GLOB ? || ':*')"
-_SEARCHED = (
-    t.Task.type,
-    t.Task.payload,
-    t.Task.idempotency_key,
-    t.Task.error,
-    t.Task.result,
-    t.Task.progress_note,
-)
+MOST_BRANCHES = 100
+_SEARCHED = ("type", "payload", "idempotency_key", "error", "result", "progress_note")
 
 
-def task_conditions(wanted: Filter, now: str) -> Iterator[Any]:
-    yield from _among(t.Task.state, wanted.states)
-    yield from _among(t.Task.type, wanted.types)
-    yield from _among(t.Task.idempotency_key, wanted.keys)
-    yield from _among(t.Task.reason, wanted.reasons)
-    yield from _within(t.Task.id, wanted.ids)
-    yield from _within(t.Task.worker_id, wanted.workers)
-    yield from _within(t.Task.parent_id, wanted.parents)
-    yield from _aged(t.Task.created_at, wanted, now)
+class Condition(NamedTuple):
+    """A piece of SQL with the values of its question marks."""
+
+    text: str
+    args: tuple[Any, ...] = ()
+
+
+def both(conditions: Iterable[Condition]) -> Condition:
+    """All of them; true where there is none."""
+    return _joined(conditions, " AND ", "1")
+
+
+def either(conditions: Iterable[Condition]) -> Condition:
+    """At least one of them."""
+    return _joined(conditions, " OR ", "0")
+
+
+def task_conditions(wanted: Filter, now: str) -> Iterator[Condition]:
+    """What a task must be."""
+    yield from _among("state", wanted.states)
+    yield from _among("type", wanted.types)
+    yield from _among("idempotency_key", wanted.keys)
+    yield from _among("reason", wanted.reasons)
+    yield from _within("id", wanted.ids)
+    yield from _within("worker_id", wanted.workers)
+    yield from _within("parent_id", wanted.parents)
+    yield from _aged(wanted, now)
     if wanted.pools:
-        named = _any(SQL(_NEEDS, [pool, pool]) for pool in wanted.pools)
-        yield named | (t.Task.needs.is_null() & t.Task.type.in_(wanted.pooled_types))
+        yield either([*(Condition(_NEEDS, (pool, pool)) for pool in wanted.pools), *_by_type(wanted)])
     if wanted.tags:
-        yield _any(SQL(_HAS_TAG, [tag]) for tag in wanted.tags)
+        yield either(Condition(_HAS_TAG, (tag,)) for tag in wanted.tags)
     for text in wanted.text:
-        yield _any(_holds(field, text) for field in _SEARCHED)
+        yield either(_holds(column, text) for column in _SEARCHED)
 
 
-def event_conditions(wanted: EventFilter, now: str) -> Iterator[Any]:
-    yield from _among(t.Event.event_type, wanted.types)
-    yield from _among(t.Event.level, wanted.levels)
-    yield from _among(t.Event.reason, wanted.reasons)
-    yield from _among(t.Event.actor, wanted.actors)
-    yield from _among(t.Event.resource_id, wanted.resources)
-    yield from _among(t.Event.route_id, wanted.routes)
-    yield from _within(t.Event.task_id, wanted.tasks)
-    yield from _within(t.Event.worker_id, wanted.workers)
-    yield from _aged(t.Event.created_at, wanted, now)
+def branches(wanted: Filter) -> list[Filter]:
+    """The filter as disjoint ones of a single state and type, each of which an index lists in the order of ids.
+
+    Several states in one query would be found by index too, but then all of them sorted for the first page.
+    """
+    states = [(each,) for each in dict.fromkeys(wanted.states)] or [()]
+    types = [(each,) for each in dict.fromkeys(wanted.types)] or [()]
+    if len(states) * len(types) > MOST_BRANCHES:
+        return [wanted]
+    return [structs.replace(wanted, states=state, types=type_) for state in states for type_ in types]
+
+
+def event_conditions(wanted: EventFilter, now: str) -> Iterator[Condition]:
+    """What an event must be."""
+    yield from _among("event_type", wanted.types)
+    yield from _among("level", wanted.levels)
+    yield from _among("reason", wanted.reasons)
+    yield from _among("actor", wanted.actors)
+    yield from _among("resource_id", wanted.resources)
+    yield from _among("route_id", wanted.routes)
+    yield from _within("task_id", wanted.tasks)
+    yield from _within("worker_id", wanted.workers)
+    yield from _aged(wanted, now)
     for text in wanted.text:
-        yield _any(_holds(field, text) for field in (t.Event.message, t.Event.payload_json))
+        yield either(_holds(column, text) for column in ("message", "payload_json"))
 
 
-def _among(field: Any, values: tuple[str, ...]) -> Iterator[Expression]:
-    if values:
-        yield field.in_(values)
+def marks(count: int) -> str:
+    """So many question marks."""
+    return ", ".join("?" * count)
 
 
-def _within(field: Any, ranges: tuple[Range, ...]) -> Iterator[Any]:
+def _among(column: str, values: tuple[str, ...]) -> Iterator[Condition]:
+    if len(values) == 1:
+        yield Condition(f"t1.{column} = ?", values)
+    elif values:
+        yield Condition(f"t1.{column} IN ({marks(len(values))})", values)
+
+
+def _within(column: str, ranges: tuple[Range, ...]) -> Iterator[Condition]:
     if ranges:
-        yield _any(field.between(first, last) for first, last in ranges)
+        yield either(_range(column, *each) for each in ranges)
 
 
-def _aged(field: Any, wanted: Filter | EventFilter, now: str) -> Iterator[Any]:
+def _range(column: str, first: int, last: int) -> Condition:
+    if first == last:  # an index that goes on with the id then gives the order as well
+        return Condition(f"t1.{column} = ?", (first,))
+    return Condition(f"t1.{column} BETWEEN ? AND ?", (first, last))
+
+
+def _aged(wanted: Filter | EventFilter, now: str) -> Iterator[Condition]:
     if wanted.older is not None:
-        yield field < add_seconds(now, -wanted.older)
+        yield Condition("t1.created_at < ?", (add_seconds(now, -wanted.older),))
     if wanted.younger is not None:
-        yield field > add_seconds(now, -wanted.younger)
+        yield Condition("t1.created_at > ?", (add_seconds(now, -wanted.younger),))
 
 
-def _holds(field: Any, text: str) -> Expression:
+def _by_type(wanted: Filter) -> Iterator[Condition]:
+    """A task that names no needs has those of its type."""
+    for of_type in _among("type", wanted.pooled_types):
+        yield Condition(f"t1.needs IS NULL AND {of_type.text}", of_type.args)
+
+
+def _holds(column: str, text: str) -> Condition:
     # SQLite folds only ASCII letters; so do we, or nothing else would match.
     folded = "".join(c.lower() if c.isascii() else c for c in text)
-    return fn.INSTR(fn.LOWER(field), folded) > 0
+    return Condition(f"instr(lower(t1.{column}), ?) > 0", (folded,))
 
 
-def _any(conditions: Iterator[Any]) -> Any:
-    found = next(conditions)
-    for condition in conditions:
-        found = found | condition
-    return found
+def _joined(conditions: Iterable[Condition], word: str, none: str) -> Condition:
+    found = list(conditions)
+    if not found:
+        return Condition(none)
+    return Condition(
+        f"({word.join(each.text for each in found)})", tuple(arg for each in found for arg in each.args)
+    )

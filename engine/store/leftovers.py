@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tables import Leftover
 from .transaction import Transaction
+
+# Constant SQL and no peewee: `show` and `status` pass here.
+_ADD = (
+    "INSERT OR IGNORE INTO leftover(pid, start_time, boot_id, name, task_id, worker_id, found_at)"
+    " VALUES (:pid, :start_time, :boot_id, :name, :task_id, :worker_id, :found_at)"
+)
+_STILL_THERE = "SELECT * FROM leftover WHERE gone_at IS NULL AND (?1 IS NULL OR task_id = ?1) ORDER BY id"
 
 
 def add(tx: Transaction, **columns: Any) -> bool:
     """Note a process (`pid start_time boot_id name task_id worker_id`), once. Returns whether that is new."""
-    query = Leftover.insert(found_at=tx.now, **columns).on_conflict_ignore()
-    before = tx.connection.total_changes
-    query.execute(tx.db)
-    return tx.connection.total_changes > before
+    return tx.connection.execute(_ADD, {**columns, "found_at": tx.now}).rowcount > 0
 
 
 def still_there(tx: Transaction, task_id: int | None = None) -> list[dict[str, Any]]:
     """Those that are not known to be gone, of one task or of all."""
-    query = Leftover.select().where(Leftover.gone_at.is_null())
-    if task_id is not None:
-        query = query.where(Leftover.task_id == task_id)
-    return list(query.order_by(Leftover.id).dicts().execute(tx.db))
+    return tx.rows(_STILL_THERE, task_id)
 
 
 def gone(tx: Transaction, leftover_id: int) -> None:
     """It has ended at last."""
-    Leftover.update(gone_at=tx.now).where(Leftover.id == leftover_id).execute(tx.db)
+    tx.connection.execute("UPDATE leftover SET gone_at = ? WHERE id = ?", (tx.now, leftover_id))

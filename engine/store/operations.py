@@ -9,6 +9,10 @@ from ..rules.timing import seconds_between
 from .tasks import family_scope
 from .transaction import Transaction
 
+_OPEN = "state IN ('BEGUN','IN_DOUBT') AND state = 'BEGUN'"
+"""The first half is spelled as in the index of the open ones, or all that were ever done are read."""
+_UPDATE = "UPDATE operation INDEXED BY operation_open"
+
 
 def find(tx: Transaction, scope: str, key: str) -> dict[str, Any] | None:
     """The operation of this scope and key, or None."""
@@ -47,21 +51,21 @@ def settle(tx: Transaction, operation_id: int, state: str, result: str | None) -
 
 def doubt_open_ones(tx: Transaction, fence: int, reason: str) -> None:
     """What an attempt that is gone had begun and not recorded is in doubt from now on, and an event says so."""
-    _tell(tx, _doubt(tx, "fence = ? AND state = 'BEGUN'", fence), reason)
+    _tell(tx, _doubt(tx, f"{_OPEN} AND fence = ?", fence), reason)
 
 
 def forget_open_ones(tx: Transaction, fence: int) -> None:
     """What was begun with the claim of an attempt that never started has certainly not happened."""
     tx.connection.execute(
-        "UPDATE operation SET state = 'NOT_DONE', ended_at = ? WHERE fence = ? AND state = 'BEGUN'",
+        f"{_UPDATE} SET state = 'NOT_DONE', ended_at = ? WHERE {_OPEN} AND fence = ?",
         (tx.now, fence),
     )
 
 
 def doubt_without_attempt(tx: Transaction, reason: str) -> None:
     """Operations that were begun by attempts which have ended since: in doubt as well, and an event says so of each."""
-    ended = "state = 'BEGUN' AND attempt_id IN (SELECT id FROM attempt WHERE ended_at IS NOT NULL)"
-    _tell(tx, _doubt(tx, ended), reason)
+    ended = "EXISTS (SELECT 1 FROM attempt WHERE attempt.id = attempt_id AND attempt.ended_at IS NOT NULL)"
+    _tell(tx, _doubt(tx, f"{_OPEN} AND {ended}"), reason)
 
 
 def _tell(tx: Transaction, doubted: list[tuple[int, str]], reason: str) -> None:

@@ -26,7 +26,7 @@ _CLOSE_ALL = (
     f"UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL AND {_STANDS}"
 )
 _DUE = (
-    "SELECT id, verb, task_id, args, actor FROM request"
+    "SELECT id, verb, task_id, args, actor FROM request INDEXED BY request_open"
     f" WHERE done_at IS NULL AND not_before <= ? AND {DATED} ORDER BY id"
 )
 _NEXT = f"SELECT min(not_before) FROM request WHERE done_at IS NULL AND {_AHEAD}"

@@ -42,10 +42,22 @@ _CREATE = (
     " created_at, updated_at)"
     " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_BY_LANE, _BY_DUE = "task INDEXED BY task_lane", "task INDEXED BY task_due"
-"""SQLite's planner would rather read every waiting row by its state: a tick would cost what the queue is long."""
+BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
+"""The table with an alias. SQLite's planner would rather read every waiting row by its state: a tick would cost what the
+queue is long."""
 
-_WAITING = "state IN ('PENDING','RETRYING')"  # spelled as in the partial indexes, or they are not used
+WAITING_ROWS = "state IN ('PENDING','RETRYING')"
+"""Spelled as in the partial indexes, or they are not used."""
+
+_BY_LANE, _BY_DUE, _WAITING = BY_LANE.format(""), BY_DUE.format(""), WAITING_ROWS
+
+LANES = (
+    f"WITH RECURSIVE found(lane) AS (SELECT min(lane) FROM {_BY_LANE} WHERE {_WAITING} UNION ALL SELECT"
+    f" (SELECT min(lane) FROM {_BY_LANE} WHERE {_WAITING} AND lane > found.lane)"
+    " FROM found WHERE found.lane IS NOT NULL)"
+    " SELECT lane FROM found WHERE lane IS NOT NULL"
+)
+"""The lanes that have waiting tasks, found by jumping through the index, not by reading it."""
 
 
 class Claim(NamedTuple):
@@ -226,13 +238,7 @@ def held(tx: Transaction, task_id: int, fence: int) -> dict[str, Any]:
 
 def lanes(tx: Transaction) -> list[str]:
     """The lanes that have waiting tasks, found by jumping through the index, not by reading it."""
-    sql = (
-        f"WITH RECURSIVE found(lane) AS (SELECT min(lane) FROM {_BY_LANE} WHERE {_WAITING} UNION ALL SELECT"
-        f" (SELECT min(lane) FROM {_BY_LANE} WHERE {_WAITING} AND lane > found.lane)"
-        " FROM found WHERE found.lane IS NOT NULL)"
-        " SELECT lane FROM found WHERE lane IS NOT NULL"
-    )
-    return [row[0] for row in tx.connection.execute(sql)]
+    return [row[0] for row in tx.connection.execute(LANES)]
 
 
 def type_of_lane(lane: str) -> str:

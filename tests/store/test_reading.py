@@ -77,7 +77,7 @@ def test_a_reader_sees_what_a_writer_commits_later(path: Path) -> None:
 
 def test_a_reader_can_not_write(seed: Seed) -> None:
     with Reader(seed.path) as reader, pytest.raises(Exception, match=r"readonly|read-only"):
-        reader._db.connection().execute("DELETE FROM task")
+        reader.ask(lambda connection: connection.execute("DELETE FROM task"))
 
 
 def test_another_schema_is_refused_with_both_versions(path: Path) -> None:

@@ -327,9 +327,9 @@ def test_what_nobody_meant_is_one_line_with_advice_and_a_traceback_only_on_debug
     ("words", "banned"),
     [
         (["add", "--", "true"], {"textual", "aiohttp", "rich", "pydantic", "typer"}),
-        (["list"], {"textual", "aiohttp", "rich", "pydantic"}),
-        (["show", "1"], {"textual", "aiohttp", "rich", "pydantic"}),
-        (["status"], {"textual", "aiohttp", "rich", "pydantic"}),
+        (["list"], {"textual", "aiohttp", "rich", "pydantic", "peewee"}),
+        (["show", "1"], {"textual", "aiohttp", "rich", "pydantic", "peewee"}),
+        (["status"], {"textual", "aiohttp", "rich", "pydantic", "peewee"}),
     ],
 )
 def test_nothing_heavy_is_loaded_for_the_quick_verbs(
