@@ -88,19 +88,20 @@ def take(lock: DatabaseLock) -> bool:
 
 
 def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None = None) -> dict[str, Any]:
-    """End the engine in order, or the supervisor that would start one again, and the workers that outlived theirs. Blocks.
+    """End the engine in order, or the supervisor that would start one again, and what outlived its engine. Blocks.
 
     `now`: without waiting for checkpoints. Returns a `run.stopping.Stopped` as plain data. Raises `Unavailable` where
     something is still there after the stop's grace, `StoreError`.
     """
     from .run import stopping, supervisors
+    from .run.outlived import Outlived
+    from .run.outlived import end_outlived as end
 
     clock = clock or system_clock()
 
-    def end_outlived() -> list[int] | None:
+    def end_outlived() -> Outlived | None:
         if not config.db.exists():
-            return []
-        from .run.outlived import end_outlived as end
+            return Outlived()
         from .store.reading import Reader
 
         lock = DatabaseLock(config.db, role="cli")

@@ -18,6 +18,7 @@ from taskdeck.engine.errors import NotFound, Unavailable
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse
 from taskdeck.engine.run import stopping
 from taskdeck.engine.run.messages import TypeInfo, stored
+from taskdeck.engine.run.outlived import Outlived
 from taskdeck.engine.views import View, holder, open_view
 from tests.faults import fault
 from tests.seeded import Seed
@@ -350,7 +351,7 @@ def test_no_wait_is_longer_for_a_clock_that_is_set_back(seed: Seed) -> None:
         assert lock.acquire()
         began = clock.monotonic()
         with pytest.raises(Unavailable, match="still there"):
-            stopping.stop(settings(seed), lambda: None, list, clock)
+            stopping.stop(settings(seed), lambda: None, Outlived, clock)
         assert clock.monotonic() - began < settings(seed).engine.stop_grace + stopping.SLACK + 1.0
     with DatabaseLock(seed.path, role="cli") as lock:
         assert lock.acquire()

@@ -38,6 +38,17 @@ def children(pid: int) -> list[int]:
     return [child for thread in threads for child in _listed(pid, thread)]
 
 
+def descendants(pid: int) -> set[int]:
+    """The pids of its children, theirs, and so on; zombies among them."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        fresh = set(children(waiting.pop())) - found
+        found |= fresh
+        waiting += fresh
+    return found
+
+
 def _listed(pid: int, thread: int | str) -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:

@@ -72,10 +72,12 @@ def end_tree(
     clock: Clock,
     session: int | None = None,
     roots: Callable[[], Iterable[Identity]] = tuple,
+    at_once: Callable[[], object] = lambda: None,
 ) -> list[Identity]:
     """Block until nothing of it runs: TERM (and CONT, for stopped ones), `grace` seconds, then KILL. Without grace
     KILL at once.
 
+    `at_once` is called with each round of KILL: what ends a whole group in one stroke, so that nobody outruns the scan.
     Returns what could not be ended in `PATIENCE` seconds more: to be reported, never shown as clean.
     """
     end = clock.monotonic() + grace
@@ -88,7 +90,7 @@ def end_tree(
         # gone.
         if left <= 0 or identity.wait_gone(found, left, clock):
             break
-    return _kill_all(prefix, session, roots, clock)
+    return _kill_all(prefix, session, roots, at_once, clock)
 
 
 def ask(processes: Iterable[Identity]) -> None:
@@ -99,13 +101,19 @@ def ask(processes: Iterable[Identity]) -> None:
 
 
 def _kill_all(
-    prefix: str, session: int | None, roots: Callable[[], Iterable[Identity]], clock: Clock
+    prefix: str,
+    session: int | None,
+    roots: Callable[[], Iterable[Identity]],
+    at_once: Callable[[], object],
+    clock: Clock,
 ) -> list[Identity]:
     """KILL again and again until two scans in a row, and a chase between them, find nothing."""
     end = clock.monotonic() + PATIENCE
     empty = 0
     while True:
         found = find(prefix, session, roots())
+        if found:
+            at_once()
         for one in found:
             identity.kill(one, signal.SIGKILL)
         empty = 0 if found else empty + 1

@@ -63,6 +63,7 @@ class EngineSettings(Struct, frozen=True):
     recycle_tasks: Annotated[int, Whole(0, 10**9)] = 0
     recycle_memory: Annotated[int, Whole(0, 10**7)] = 0
     recycle_age: Annotated[float, Duration()] = 0.0
+    cgroups: Annotated[str, Choice("auto", "off")] = "auto"
 
 
 class RetrySettings(Struct, frozen=True):

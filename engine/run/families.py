@@ -1,9 +1,9 @@
 """Which processes belong to which attempt of this worker, also those that cleared their environment and fled by two forks.
 
 The worker is a child subreaper: whoever lost its parent becomes its child. What an orphan is told by, the surest first: it
-was seen below a command before, it is in a session that one of these made, it holds a pipe or socket that only one attempt
-has, or only one attempt was there when it was born. Where several could be meant it is ended with the last of them. Owns
-the reaping of orphans; must not end anything itself.
+is in the group (cgroup) of a command, it was seen below one before, it is in a session that one of these made, it holds a
+pipe or socket that only one attempt has, or only one attempt was there when it was born. Where several could be meant it is
+ended with the last of them. Owns the reaping of orphans; must not end anything itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..clock import Clock
 from ..edge import adoption, identity, trees
 from ..edge.identity import Identity, Process
 from ..edge.spawn import Child
+from .groups import AttemptGroups
 
 EVERY = 0.5
 """Seconds between two looks while commands run …"""
@@ -37,8 +38,9 @@ class _Family:
 class Families:
     """All of one worker. Any thread."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, groups: AttemptGroups) -> None:
         self._clock = clock
+        self._groups = groups
         self._session = os.getsid(0)
         self._families: dict[str, _Family] = {}
         self._lock = Lock()
@@ -50,7 +52,7 @@ class Families:
     def start(self, mark: str, start: Callable[[], Child]) -> Child:
         """Start a command; under the lock, so that it is never taken for an orphan. Raises what `start` raises."""
         with self._lock:
-            child = start()
+            child = self._groups.start(mark, start, lambda: not self.others_run())
             held = adoption.channels(child.pid)
             if child.stdout is not None:
                 held.add(f"pipe:[{os.fstat(child.stdout).st_ino}]")
@@ -129,6 +131,8 @@ class Families:
         return there[0] if len(there) == 1 else None if there else asking
 
     def _known(self, one: Process) -> str | None:
+        if (grouped := self._groups.owner(one.identity.pid)) is not None:
+            return grouped
         for mark, family in self._families.items():
             if one.identity in family.members or one.session in family.sessions:
                 return mark

@@ -1,4 +1,6 @@
-"""What attempts and workers left running when they ended: found by the mark in their environment, and ended."""
+"""What attempts and workers left running when they ended: found by their group (cgroup) and by the mark in their
+environment, and ended.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..clock import Clock
-from ..edge import identity, trees
+from ..edge import cgroups, identity, trees
+from ..edge.cgroups import Group
 from ..edge.identity import Identity
 from ..edge.paths import database_hash
+from . import groups
 from .messages import Left
 
 
@@ -17,20 +21,55 @@ def worker_mark(database: Path, incarnation: str) -> str:
     return f"{database_hash(database)}:worker-{incarnation}:0"
 
 
-def end_leftovers(database: Path, incarnation: str, task_ids: list[int], clock: Clock) -> list[Left]:
+def end_leftovers(
+    database: Path, incarnation: str, task_ids: list[int], clock: Clock, group: Group | None = None
+) -> list[Left]:
     """End every process that these attempts left running, whatever session it fled into. Returns what could not be ended.
 
-    An empty `incarnation` leaves the worker itself, and what its Python handlers started, alone.
+    `group` is that of their worker, where it has one. An empty `incarnation` leaves the worker itself, and what its Python
+    handlers started, alone.
     """
-    marks: list[tuple[int | None, str]] = [
-        *([(None, worker_mark(database, incarnation))] if incarnation else []),
-        *((task_id, f"{database_hash(database)}:{task_id}:") for task_id in task_ids),
-    ]
-    return [
+    if group is not None and incarnation:
+        group.kill()  # most are gone with that; who left the group, or withstands, is looked for one by one
+    left = [
         left_of(process, task_id)
-        for task_id, mark in marks
-        for process in trees.end_tree(mark, grace=0.0, clock=clock)
+        for task_id in task_ids
+        for process in _end(f"{database_hash(database)}:{task_id}:", groups.of_task(group, task_id), clock)
     ]
+    if incarnation:
+        mark = worker_mark(database, incarnation)
+        left += [left_of(process, _task(process, group)) for process in _end(mark, [group], clock)]
+    return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
+
+
+def find_leftovers(
+    database: Path, incarnation: str, task_ids: list[int], group: Group | None = None
+) -> list[Identity]:
+    """The living processes that `end_leftovers` would end."""
+    marks = [f"{database_hash(database)}:{task_id}:" for task_id in task_ids]
+    if incarnation:
+        marks.append(worker_mark(database, incarnation))
+    roots = group.members() if group is not None and incarnation else []
+    return list({one: None for mark in marks for one in trees.find(mark, roots=roots)})
+
+
+def _end(mark: str, within: Iterable[Group | None], clock: Clock) -> list[Identity]:
+    those = [each for each in within if each is not None]
+    return trees.end_tree(
+        mark,
+        grace=0.0,
+        clock=clock,
+        roots=lambda: [one for each in those for one in each.members()],
+        at_once=lambda: [each.kill() for each in those],
+    )
+
+
+def _task(process: Identity, group: Group | None) -> int | None:
+    """The task in whose group a process is."""
+    found = cgroups.directory_of(process.pid)
+    if group is None or found is None or not found.is_relative_to(group.path) or found == group.path:
+        return None
+    return groups.task_of(found.relative_to(group.path).parts[0])
 
 
 def end_all(database: Path, clock: Clock) -> list[Left]:

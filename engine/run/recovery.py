@@ -24,7 +24,7 @@ from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import journal, spool, withstanding
+from . import groups, journal, spool, withstanding
 from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import fall_back, take_all
@@ -32,6 +32,7 @@ from .messages import Bye
 from .outcomes import Outcomes
 from .policies import Policies
 from .recording import Recorder
+from .starting import journal_of
 from .telling import counted
 
 log = logging.getLogger("taskdeck.recovery")
@@ -75,20 +76,16 @@ async def recover(
     alive = {worker["id"] for worker in found.survivors}
     found.stories += await writer.write(_orphans, alive, policies, config.engine.max_losses)
     await writer.write(_report, found.stories, len(engines), gone)
+    survivors = {worker["incarnation"] for worker in found.survivors}
+    await asyncio.to_thread(groups.sweep, config.log_directory / "workers", survivors)
     return found
-
-
-def journal_of(config: Config, worker: dict[str, Any]) -> Path:
-    """Where a worker (its row) notes which attempts it began; its spool lies beside it."""
-    if worker["journal"]:
-        return Path(worker["journal"])
-    return config.log_directory / "workers" / f"{worker['incarnation']}.starts"
 
 
 def forget_files(journal_path: Path, *, unreadable: bool = False) -> None:
     """All that a settled worker kept is written: its files are of no more use. What can't be read is kept for a person."""
     kept = journal_path.with_suffix(".spool")
     _tidy(kept, kept.with_suffix(".unreadable") if unreadable else None)
+    groups.forget(journal_path)
     _tidy(journal_path, None)
 
 
@@ -149,11 +146,13 @@ async def _settle_dead(
 ) -> list[str]:
     held = await writer.write(_held, worker["id"])
     task_ids = [row["id"] for row in held]
-    left = await asyncio.to_thread(end_leftovers, config.db, worker["incarnation"], task_ids, clock)
+    path = journal_of(config, worker)
+    left = await asyncio.to_thread(
+        end_leftovers, config.db, worker["incarnation"], task_ids, clock, groups.of_worker(path)
+    )
     for problem in left:
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])
-    path = journal_of(config, worker)
     replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
     finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]
     held = await writer.write(_held, worker["id"])

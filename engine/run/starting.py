@@ -6,7 +6,9 @@ import os
 import socket as sockets
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..config import Config
 from ..edge import trees
@@ -14,15 +16,21 @@ from ..edge.identity import Identity
 from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
+from . import groups
 from .fingerprints import fingerprint
 from .leftovers import worker_mark
 
 
 def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subprocess.Popen[bytes]:
-    """Start a worker in a session of its own, away from our terminal; what it prints goes beside its journal."""
+    """Start a worker in a session of its own, away from our terminal; what it prints goes beside its journal.
+
+    It gets a group of its own (cgroup) where one can be made, and enters that as the first thing it does.
+    """
+    group = groups.make(journal) if config.engine.cgroups == "auto" else None
     command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(socket)]
     command += ["--incarnation", incarnation, "--logs", str(config.log_directory)]
     command += ["--journal", str(journal), "--handlers-root", str(handlers_root(config))]
+    command += ["--group", str(group.path)] if group else []
     for handler in config.taskdeck.handlers:
         command += ["--handler", handler]
     environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
@@ -69,6 +77,13 @@ def record(
         ours=True,
     )
     return worker_id
+
+
+def journal_of(config: Config, worker: Mapping[str, Any]) -> Path:
+    """Where a worker (its row) notes which attempts it began; its spool lies beside it."""
+    if worker["journal"]:
+        return Path(worker["journal"])
+    return config.log_directory / "workers" / f"{worker['incarnation']}.starts"
 
 
 def handlers_fingerprint(config: Config) -> str:

@@ -17,6 +17,7 @@ from ..edge.identity import Identity
 from ..edge.locks import DatabaseLock
 from ..errors import NoEngine, Unavailable
 from . import supervisors
+from .outlived import Outlived
 
 SLACK = 15.0
 """Seconds beyond the stop's own grace within which everything must be gone."""
@@ -29,21 +30,21 @@ _PAUSE = 0.03
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """What a stop ended: an engine, supervisors that were told to themselves, workers that had outlived theirs (pids)."""
+    """What a stop ended: an engine, supervisors that were told to themselves (pids), and what had outlived an engine."""
 
     engine: bool
     supervisors: list[int]
-    workers: list[int]
+    outlived: Outlived = Outlived()
 
 
 def stop(
-    config: Config, ask: Callable[[], object], end_outlived: Callable[[], list[int] | None], clock: Clock
+    config: Config, ask: Callable[[], object], end_outlived: Callable[[], Outlived | None], clock: Clock
 ) -> Stopped:
     """Block until nothing works on the database any more.
 
     `ask` asks the engine that holds it (`NoEngine`: it has gone). `end_outlived` takes the lock for itself, looks once more
-    for a supervisor, and ends workers; None: somebody was there. Raises `Unavailable` for an engine or a supervisor that
-    doesn't go within the stop's grace.
+    for a supervisor, and ends what is there; None: somebody was there. Raises `Unavailable` for an engine or a supervisor
+    that doesn't go within the stop's grace.
     """
     run = _Stop(config, ask, clock)
     while True:
@@ -53,7 +54,7 @@ def stop(
         elif living := supervisors.living(config.db):
             run.end_supervisors(living)
         elif run.asked and not run.told:
-            return Stopped(True, [], [])  # it ended what it ran, in order
+            return Stopped(True, [])  # it ended what it ran, in order
         elif (ended := end_outlived()) is not None:
             return Stopped(bool(run.asked), sorted(one.pid for one in run.told), ended)
         run.wait()

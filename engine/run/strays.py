@@ -14,9 +14,11 @@ from threading import Lock, Thread
 
 from ..clock import Clock
 from ..edge import identity, trees
+from ..edge.cgroups import Group
 from ..edge.identity import Identity
 from ..edge.spawn import Child
 from .families import Families
+from .groups import AttemptGroups
 
 FAREWELL_GRACE = 1.0
 """Seconds between TERM and KILL when the engine is gone."""
@@ -32,9 +34,10 @@ class Closed(Exception):
 class Commands:
     """Living commands by their mark."""
 
-    def __init__(self, clock: Clock, threads: int = 256) -> None:
+    def __init__(self, clock: Clock, group: Group | None = None, threads: int = 256) -> None:
         self.clock = clock
-        self.families = Families(clock)
+        self._groups = AttemptGroups(group)
+        self.families = Families(clock, self._groups)
         self.threads = ThreadPoolExecutor(threads, thread_name_prefix="command")
         """For waits on processes: as many as commands may end at once, made when needed."""
         self._alive: dict[str, int] = {}
@@ -56,6 +59,7 @@ class Commands:
         with self._lock:
             self._alive.pop(mark, None)
         self.families.leave(mark)
+        self._groups.leave(mark)
 
     def end_all(self) -> None:
         """End every command and all that it started: TERM and CONT, KILL after a second. Any thread; blocks."""
@@ -69,13 +73,22 @@ class Commands:
             end.join()
 
     def tree(self, mark: str, session: int) -> list[Identity]:
-        """All that carries the mark, is in the session, or has come to us from there."""
-        return trees.find(mark, session, self.families.orphans(mark))
+        """All that carries the mark, is in the session or the group, or has come to us from there."""
+        return trees.find(mark, session, self._roots(mark))
 
     def end_tree(self, mark: str, session: int, grace: float) -> list[Identity]:
         """End all of it; returns what could not be ended. Blocks."""
-        orphans = partial(self.families.orphans, mark)
-        return trees.end_tree(mark, grace=grace, clock=self.clock, session=session, roots=orphans)
+        return trees.end_tree(
+            mark,
+            grace=grace,
+            clock=self.clock,
+            session=session,
+            roots=partial(self._roots, mark),
+            at_once=partial(self._groups.kill, mark),
+        )
+
+    def _roots(self, mark: str) -> list[Identity]:
+        return [*self._groups.members(mark), *self.families.orphans(mark)]
 
     def stop_tree(self, mark: str, session: int) -> None:
         """SIGSTOP until a scan finds nothing that runs: a process may fork while others are being stopped."""

@@ -38,7 +38,7 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import recovery, starting, watch_records, withstanding
+from . import groups, recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
 from .crash import crash_at, suppressed
 from .leftovers import end_leftovers
@@ -106,7 +106,7 @@ class Warden:
             pidfd = identity.open_pidfd(who)
             handle = WorkerHandle(
                 row["id"], row["incarnation"], who, None, -1 if pidfd is None else pidfd,
-                recovery.journal_of(self.config, row), self.config.engine.slots, now, now,
+                starting.journal_of(self.config, row), self.config.engine.slots, now, now,
             )  # fmt: skip
             handle.away = True
             handle.said_bye = row["state"] == "STARTING"  # it never came up: it goes by itself
@@ -340,7 +340,10 @@ class Warden:
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held] + handle.forced_by
         incarnation = "" if suppressed("end_worker") else handle.incarnation
-        left = await asyncio.to_thread(end_leftovers, self.config.db, incarnation, task_ids, self._clock)
+        group = groups.of_worker(handle.journal)
+        left = await asyncio.to_thread(
+            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group
+        )
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)
         await self._write(withstanding.record, left, handle.id)

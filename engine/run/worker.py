@@ -19,6 +19,7 @@ from threading import Event, Thread
 from .. import __version__
 from ..clock import Clock, system_clock
 from ..edge import adoption, identity
+from ..edge.cgroups import Group
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
 from . import channels
@@ -57,7 +58,7 @@ class Worker:
     def __init__(self, options: argparse.Namespace, link: Link, journal: StartJournal, clock: Clock) -> None:
         self.journal = journal
         self.clock = clock
-        self.commands = Commands(clock)
+        self.commands = Commands(clock, options.group)
         self.registry: Registry | None = None
         self.loop = asyncio.new_event_loop()
         self.spool = Spool(options.journal.with_suffix(".spool"))
@@ -203,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     channels.keep_free()
     adoption.adopt_orphans()  # without it only those are found that carry a mark, or stay in their session
     options = _options(arguments)
+    if options.group is not None and not options.group.take(0):  # before anything of ours starts anything
+        options.group = None
     # Ctrl+C in the terminal is the engine's to judge. A handler and not SIG_IGN, which commands would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -224,6 +227,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
+    parser.add_argument("--group", type=lambda text: Group(Path(text)))
     parser.add_argument("--handler", action="append", default=[])
     return parser.parse_args(arguments)
 

@@ -34,7 +34,15 @@ Kind = TypeVar("Kind", bound=m.Message)
 class EngineDouble:
     """Answers saves and operations from memory and remembers everything that it was told."""
 
-    def __init__(self, folder: Path, handlers: list[str], environ: dict[str, str], **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        handlers: list[str],
+        environ: dict[str, str],
+        group: Path | None = None,
+        **settings: Any,
+    ) -> None:
+        self._group = group
         self.home = folder
         """Where the worker was started and keeps its journal."""
         self.told: list[m.Message] = []
@@ -91,6 +99,7 @@ class EngineDouble:
             command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(path)]
             command += ["--incarnation", "w-1", "--logs", str(self.folder), "--journal", str(self.journal)]
             command += ["--handlers-root", str(self.folder)]
+            command += ["--group", str(self._group)] if self._group else []
             for handler in handlers:
                 command += ["--handler", handler]
             worker = subprocess.Popen(command, env={**os.environ, **environ}, cwd=self.folder)
@@ -262,11 +271,15 @@ def engine(
     *handlers: str,
     environ: dict[str, str] | None = None,
     fresh: bool = False,
+    group: Path | None = None,
     **settings: Any,
 ) -> Iterator[EngineDouble]:
-    """A worker with the sample handlers (or `handlers`); a new one if it shall be `fresh` or differs in something else."""
-    if fresh or environ or settings:
-        double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, **settings)
+    """A worker with the sample handlers (or `handlers`); a new one if it shall be `fresh` or differs in something else.
+
+    It has a group (cgroup) only where one is given.
+    """
+    if fresh or environ or group or settings:
+        double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, group, **settings)
         try:
             yield double
         finally:

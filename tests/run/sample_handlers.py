@@ -332,3 +332,10 @@ async def follow(ctx: Context, params: dict[str, str]) -> None:
             if not op.done:
                 append(params["out"], name)
         await ctx.save(after=name)
+
+
+@task("runs")
+async def runs(ctx: Context, params: dict[str, str]) -> None:
+    """A child of the handler's own, in the worker itself."""
+    child = await asyncio.create_subprocess_exec("sh", "-c", params["script"])
+    await child.wait()

@@ -21,6 +21,7 @@ from taskdeck.engine.edge.paths import gave_up_file
 from taskdeck.engine.errors import AlreadyRunning, Unavailable
 from taskdeck.engine.rules.settings import EngineSettings, TaskdeckSettings
 from taskdeck.engine.run import launcher, stopping, supervisors
+from taskdeck.engine.run.outlived import Outlived
 
 DIES = "import os; print('died', flush=True); os._exit(9)"
 STARTS_SLOWLY = """
@@ -64,7 +65,7 @@ def supervised(database: Path, engine: str) -> Iterator[subprocess.Popen[str]]:
                     identity.kill(engine_process, signal.SIGKILL)
 
 
-def never() -> list[int]:
+def never() -> Outlived:
     raise AssertionError("this is not its turn")
 
 
@@ -75,12 +76,12 @@ def test_a_supervisor_that_rests_is_ended_before_what_outlived_its_engine(config
             assert process.stdout.readline() == "died\n"
         seen: list[bool] = []
 
-        def end_outlived() -> list[int]:
+        def end_outlived() -> Outlived:
             seen.append(bool(supervisors.living(config.db)))
-            return [77]
+            return Outlived([77])
 
         stopped = stopping.stop(config, never, end_outlived, system_clock())
-        assert stopped == stopping.Stopped(False, [process.pid], [77])
+        assert stopped == stopping.Stopped(False, [process.pid], Outlived([77]))
         assert seen == [False]
         assert process.wait(5) == 0
         assert process.stdout.read() == ""
@@ -99,7 +100,7 @@ def test_an_engine_that_only_starts_is_waited_for_and_stopped_in_order(config: C
 
         process.stdin.write("go on\n")
         process.stdin.flush()
-        assert stopping.stop(config, ask, lambda: [], system_clock()) == stopping.Stopped(True, [], [])
+        assert stopping.stop(config, ask, Outlived, system_clock()) == stopping.Stopped(True, [])
         assert process.wait(5) == 6
         assert not supervisors.living(config.db)
 

@@ -91,7 +91,7 @@ def stop(
 
 
 def _tell_stopped(line: CommandLine, done: dict[str, Any]) -> None:
-    """What was ended: an engine, a supervisor that was about to start one, workers that outlived one."""
+    """What was ended: an engine, a supervisor that was about to start one, what outlived one; and what withstood."""
     stopped = bool(done["engine"] or done["supervisors"])
     if done["engine"]:
         what = "the engine stopped"
@@ -99,14 +99,23 @@ def _tell_stopped(line: CommandLine, done: dict[str, Any]) -> None:
         what = f"the engine had died; its supervisor was ended before it started another: {_pids(done['supervisors'])}"
     else:
         what = "the engine was not running"
+    behind: dict[str, list[Any]] = {key: pids for key, pids in done["outlived"].items() if pids}
+    ended = [
+        f"{story}: {_pids(behind[key])}"
+        for key, story in (
+            ("workers", "what outlived it was ended"),
+            ("processes", "what dead workers had left running was ended"),
+        )
+        if key in behind
+    ]
     if line.json:
-        behind = "; workers that outlived it were ended" if done["workers"] else ""
-        workers = {"workers": done["workers"]} if done["workers"] else {}
-        output.json_line({"stopped": stopped, "message": what + behind, **workers})
-        return
-    output.line(what + (f"; what outlived it was ended: {_pids(done['workers'])}" if done["workers"] else ""))
-    if done["workers"]:
-        output.note("what they did is kept, and written by the next engine (taskdeck run)")
+        output.json_line({"stopped": stopped, "message": "; ".join([what, *ended]), **behind})
+    else:
+        output.line("; ".join([what, *ended]))
+        if ended:
+            output.note("what they did is kept, and written by the next engine (taskdeck run)")
+    if left := behind.get("left"):
+        output.note(f"still there, could not be ended: {', '.join(left)}")
 
 
 def _pids(pids: list[int]) -> str:

@@ -1,0 +1,143 @@
+"""The groups of workers (cgroups): each has one of its own, and in it one for each process that it starts for an attempt.
+
+A worker's group is named by its incarnation, which nobody else has, and stands in a file beside its journal: so the next
+engine finds it wherever it runs itself, and a `stop` without one too. Must not decide when anything ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from ..edge import adoption, cgroups, trees
+from ..edge.cgroups import Group
+from ..edge.identity import Identity
+from ..edge.spawn import Child
+
+SUFFIX = ".group"
+ROUNDS = 20
+"""How often it is looked whether a command forked while it was moved: each round moves all that are there."""
+
+
+def make(journal: Path) -> Group | None:
+    """A group for the worker with this journal; None where none can be made."""
+    group = cgroups.below_ours(journal.stem)
+    if group is None or not group.make():
+        return None
+    try:
+        with open(journal.with_suffix(SUFFIX), "w", encoding="utf-8", opener=_private) as file:
+            file.write(f"{group.path}\n")
+    except OSError:  # one that nobody would find again
+        group.remove()
+        return None
+    return group
+
+
+def of_worker(journal: Path) -> Group | None:
+    """The group of the worker with this journal, though another engine made it; None where it has none (any more)."""
+    try:
+        path = Path(journal.with_suffix(SUFFIX).read_text(encoding="utf-8").removesuffix("\n"))
+    except (OSError, ValueError):
+        return None
+    known = path.name == cgroups.PREFIX + journal.stem and (path / "cgroup.procs").exists()
+    return Group(path) if known else None
+
+
+def forget(journal: Path) -> None:
+    """The worker is settled: its group goes if nothing lives in it, else later (`sweep`)."""
+    group = of_worker(journal)
+    if group is None or group.remove():
+        with suppress(OSError):  # a folder that can't be written: the file names a group that is gone
+            journal.with_suffix(SUFFIX).unlink()
+
+
+def sweep(folder: Path, living: Collection[str]) -> None:
+    """Remove the empty groups of all workers but those of these incarnations, whichever engine left them."""
+    for file in folder.glob("*" + SUFFIX):
+        if file.stem not in living:
+            forget(file)
+
+
+def of_task(group: Group | None, task_id: int) -> list[Group]:
+    """The groups in a worker's that are of this task's attempts."""
+    return [Group(path) for path in group.path.glob(f"task-{task_id}.*")] if group else []
+
+
+def task_of(name: str) -> int | None:
+    """The task for which a group of this name was made; None for any other name."""
+    words = name.removeprefix("task-").split(".")
+    return int(words[0]) if name.startswith("task-") and words[0].isdecimal() else None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+class AttemptGroups:
+    """The groups that one worker makes within its own (`own` None: it has none, and all of this does nothing)."""
+
+    def __init__(self, own: Group | None = None) -> None:
+        self._own = own
+        self._groups: dict[str, Group] = {}
+
+    def start(self, mark: str, start: Callable[[], Child], alone: Callable[[], bool]) -> Child:
+        """Start a command and move it into a group of its own. Not for two threads at once. Raises what `start` raises.
+
+        It is born in the worker's group and moved once its program is in place: by vfork, which is how commands start
+        (a fork of a whole worker costs five times as much), it can't move itself. What it forked meanwhile is moved too:
+        whoever appeared in the worker's own group since can be nobody else's, unless handlers run in this process
+        itself (not `alone`); then only who descends from the command or carries its mark is taken.
+        """
+        if self._own is None:
+            return start()
+        before = {*self._own.pids(), os.getpid()}
+        child = start()
+        group = self._own.inner(_name(mark))
+        if group.make():
+            self._groups[mark] = group
+            group.take(child.pid)  # not one that has ended by now, though what it left is there
+            self._take_what_it_forked(group, child.pid, mark, before, alone)
+        return child
+
+    def members(self, mark: str) -> list[Identity]:
+        """Who lives in the group of this command."""
+        group = self._groups.get(mark)
+        return group.members() if group else []
+
+    def kill(self, mark: str) -> None:
+        """KILL them all at once."""
+        if group := self._groups.get(mark):
+            group.kill()
+
+    def owner(self, pid: int) -> str | None:
+        """The mark of the command in whose group a process is; None for any other."""
+        if not self._groups or self._own is None or (found := cgroups.directory_of(pid)) is None:
+            return None
+        if not found.is_relative_to(self._own.path) or found == self._own.path:
+            return None
+        name = found.relative_to(self._own.path).parts[0]
+        return next((mark for mark, group in list(self._groups.items()) if group.path.name == name), None)
+
+    def leave(self, mark: str) -> None:
+        """The command is buried. A group in which something withstands stays until its worker's goes."""
+        if group := self._groups.pop(mark, None):
+            group.remove()
+
+    def _take_what_it_forked(
+        self, group: Group, pid: int, mark: str, before: set[int], alone: Callable[[], bool]
+    ) -> None:
+        assert self._own is not None
+        for _ in range(ROUNDS):
+            fresh = [each for each in self._own.pids() if each not in before]
+            if fresh and not alone():
+                below = adoption.descendants(pid)
+                fresh = [each for each in fresh if each in below or trees.mark_of(each) == mark]
+            if not any([group.take(each) for each in fresh]):
+                return
+
+
+def _name(mark: str) -> str:
+    """`task-42.3` for the third attempt of task 42."""
+    return "task-" + ".".join(mark.split(":")[1:])
