@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ..errors import UsageError
 from ..rules.cleaning import clean
 from ..rules.route_errors import ErrorType
+from .asking import MOST_BODY
 from .exits import WEB, Exit
 from .probe_errors import Verdict, foreign
-
-MOST_BODY = 4096
-"""Bytes of an answer that are read; a longer one is wrong."""
 
 Region = Callable[[str], str | None]
 """The region of an address, None = not known; it may raise where its data can't be read."""
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IsOwn = Callable[["Address"], Awaitable[bool]]
+"""Whether this is how this host itself is seen from outside, without an exit."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True)
@@ -89,46 +90,48 @@ class Judge:
 
 @dataclass(frozen=True)
 class Outside:
-    """What stage 3 asks and expects: `url` answers with the caller's address as plain text.
+    """What stage 3 asks and expects: each of `urls` answers with the caller's address as plain text.
 
-    `own_ips` are this host's addresses as seen without an exit; `expected_ip` is an address or a network; an empty
-    `expected_regions` allows any. `UsageError` where an address isn't one.
+    `expected_ip` is an address or a network, and stands above the region: whoever names it knows better than a database. An
+    empty `expected_regions` allows any. Without `is_own`, no leak is looked for; without `region_of`, no region is known.
+    `UsageError` where an address isn't one.
     """
 
-    url: str
-    own_ips: frozenset[str] = frozenset()
+    urls: tuple[str, ...]
+    is_own: IsOwn | None = None
     expected_ip: str | None = None
     expected_regions: frozenset[str] = frozenset()
     region_of: Region | None = None
     allow_unknown_region: bool = False
 
     def __post_init__(self) -> None:
-        _check_url(self.url)
-        for text in (*self.own_ips, self.expected_ip or "::"):
-            _network(text)
+        for url in self.urls:
+            _check_url(url)
+        if self.expected_ip:
+            _network(self.expected_ip)
 
-    def judge_address(self, exit: Exit, address: _Address) -> Verdict | None:
+    async def judge_address(self, exit: Exit, address: Address) -> Verdict | None:
         """Whether the exit may show this address; a direct exit shows this host's own, and that is right."""
-        if exit.is_proxy and _is_in(address, self.own_ips):
+        if exit.is_proxy and self.is_own and await self.is_own(address):
             return Verdict(ErrorType.EXIT_IP_LEAK, f"{address} is this host's own address")
-        if self.expected_ip and not _is_in(address, [self.expected_ip]):
+        if self.expected_ip and address not in _network(self.expected_ip):
             return Verdict(ErrorType.EXIT_IP_MISMATCH, f"{address} is not in {self.expected_ip}")
         return None
 
-    def find_region(self, address: _Address) -> tuple[str | None, Verdict | None]:
-        """The region of the address as far as it is known, and whether it is allowed."""
+    def judge_region(self, address: Address) -> tuple[str | None, Verdict | None]:
+        """The region of the address as far as it is known, and what is wrong with it."""
+        matters = bool(self.expected_regions) and not self.expected_ip
         try:
             region = self.region_of(str(address)) if self.region_of else None
         except Exception as error:
-            lacking = Verdict(
-                ErrorType.GEO_UNAVAILABLE, f"regions can't be looked up: {type(error).__name__}"
-            )
-            return None, lacking if self.expected_regions else None
-        return region, self._judge_region(address, region)
+            why = f"regions can't be looked up: {clean(str(error), limit=120) or type(error).__name__}"
+            lacking = matters and not self.allow_unknown_region
+            return None, Verdict(ErrorType.GEO_UNAVAILABLE, why) if lacking else None
+        return region, self._judge_region(address, region) if matters else None
 
-    def _judge_region(self, address: _Address, region: str | None) -> Verdict | None:
+    def _judge_region(self, address: Address, region: str | None) -> Verdict | None:
         expected = {each.upper() for each in self.expected_regions}
-        if not expected or (region or "").upper() in expected:
+        if (region or "").upper() in expected:
             return None
         if region is not None:
             wanted = ", ".join(sorted(expected))
@@ -140,7 +143,7 @@ class Outside:
         return Verdict(ErrorType.REGION_UNKNOWN, f"the region of {address} is not known")
 
 
-def read_address(exit: Exit, status: int, body: bytes) -> _Address | Verdict:
+def read_address(exit: Exit, status: int, body: bytes) -> Address | Verdict:
     """The one address that an answer consists of, an IPv4 one as such even where it is written as IPv6."""
     if status != 200:
         return Verdict(ErrorType.EXIT_PARSE, f"the service that tells addresses answered {status}")
@@ -163,12 +166,8 @@ def _text(body: bytes) -> str:
     return body.decode("utf-8", "replace").strip()
 
 
-def _plain(address: _Address) -> _Address:
+def _plain(address: Address) -> Address:
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _is_in(address: _Address, networks: Iterable[str]) -> bool:
-    return any(address in _network(text) for text in networks)
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

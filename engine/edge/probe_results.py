@@ -22,11 +22,19 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A judge that was asked in stage 2, and what went wrong with it; None = it answered rightly."""
+
+    url: str
+    error_type: ErrorType | None
+
+
+@dataclass(frozen=True)
 class ProbeResult:
     """The outcome of a check. `error_type` and `detail` are those of the stage that failed; None = all passed.
 
     `latency_ms` runs from the probe's start to its answer's headers, all handshakes included; None unless all passed and the
-    loop kept up (`lag_ms`). `verified` = no proxy could have answered in the judge's place.
+    loop kept up (`lag_ms`). `verified` = no proxy could have answered in the judge's place. `asked` = the judges, in order.
     """
 
     ok: bool
@@ -38,6 +46,7 @@ class ProbeResult:
     exit_region: str | None
     verified: bool
     lag_ms: float
+    asked: tuple[Asked, ...] = ()
 
     @property
     def passed(self) -> int:

@@ -1,7 +1,7 @@
 """One check of one exit over real sockets: TCP, a probe of a judge, the address seen from outside.
 
-Owns the three stages and what is measured. Must not keep anything between checks, judge an exit's health, or start a check by
-itself. Whatever an exit does, a check ends within its total budget.
+Owns the three stages, which judge is asked when another fails, and what is measured. Must not keep anything between checks,
+judge an exit's health, or start a check by itself. Whatever an exit does, a check ends within its total budget.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock, SystemClock
 from ..rules.route_errors import ErrorType
+from .asking import ask
 from .exits import Exit
 from .http import Timeouts, session
-from .judging import MOST_BODY, Judge, Outside, is_tunnelled, read_address
+from .judging import Address, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
 from .probe_limits import Budgets, LagMeter, RequestLimit
-from .probe_results import ProbeResult, Stage
+from .probe_results import Asked, ProbeResult, Stage
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientSession
 
 __all__ = ["Budgets", "Judge", "Outside", "ProbeResult", "Stage", "probe"]
 
@@ -35,12 +36,10 @@ LAST_TICKS = 0.1
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of the proxy is tried beside the first."""
 
-_REQUEST: dict[str, Any] = {"allow_redirects": False, "headers": {"Accept-Encoding": "identity"}}
-
 
 async def probe(
     exit: Exit,
-    judge: Judge,
+    judges: Sequence[Judge],
     outside: Outside | None = None,
     *,
     budgets: Budgets | None = None,
@@ -49,9 +48,10 @@ async def probe(
 ) -> ProbeResult:
     """Check an exit once; every failure is a result, only cancelling raises. Without `outside` there is no stage 3.
 
+    `judges`, at least one, are asked in turn until one answers rightly or what fails is the exit's own fault.
     `tls` as in `http.session`. Import aiohttp in a thread first (`http.warm_up`), or the first check stalls the loop.
     """
-    check = _Check(exit, judge, outside, budgets or Budgets(), tls, clock or SystemClock())
+    check = _Check(exit, judges, outside, budgets or Budgets(), tls, clock or SystemClock())
     task = asyncio.create_task(check.run(), name="check of an exit")
     try:
         with LagMeter(check.clock) as lag:
@@ -62,6 +62,19 @@ async def probe(
     finally:
         _leave(task)
     return check.result(lag.worst)
+
+
+async def connect(exit: Exit, seconds: float) -> Verdict | None:
+    """Stage 1 alone, also for any host and port of no proxy: a TCP connection, closed again. None = it stands in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                asyncio.Protocol, exit.host, exit.port, happy_eyeballs_delay=HAPPY_EYEBALLS
+            )
+    except Exception as error:
+        return classify(error, Circumstances(exit, "tcp"))
+    transport.abort()
+    return None
 
 
 _left: set[asyncio.Task[None]] = set()
@@ -79,7 +92,7 @@ class _Check:
     """A check under way. It writes down what it finds at once, so that it can be left at any point."""
 
     exit: Exit
-    judge: Judge
+    judges: Sequence[Judge]
     outside: Outside | None
     budgets: Budgets
     tls: ssl.SSLContext | None
@@ -90,6 +103,8 @@ class _Check:
     answered_ms: float | None = None
     exit_ip: str | None = None
     exit_region: str | None = None
+    asked: list[Asked] = field(default_factory=list)
+    verified: bool = False
     complete: bool = False
 
     async def run(self) -> None:
@@ -102,7 +117,7 @@ class _Check:
 
     async def _run_stages(self) -> None:
         """Stage by stage until one fails. The last is complete before the session closes: that isn't the exit's time."""
-        if self.exit.is_proxy and not await self._stage("tcp", self._connect):
+        if self.exit.is_proxy and not await self._stage("tcp", partial(connect, self.exit, self.budgets.tcp)):
             self.complete = True
             return
         limit = RequestLimit(self.budgets.connect, self.budgets.read)
@@ -110,7 +125,7 @@ class _Check:
         async with session(
             self.exit, timeouts=timeouts, tls=self.tls, traces=[limit.trace()], fresh=True
         ) as http:
-            if await self._stage("probe", partial(self._ask_judge, http, limit)) and self.outside:
+            if await self._stage("probe", partial(self._ask_judges, http, limit)) and self.outside:
                 await self._stage("exit", partial(self._look_outside, http, limit, self.outside))
             self.complete = True
 
@@ -131,43 +146,53 @@ class _Check:
     def _elapsed(self) -> float:
         return (self.clock.monotonic() - self.since) * 1000
 
-    async def _connect(self) -> Verdict | None:
-        try:
-            async with asyncio.timeout(self.budgets.tcp):
-                transport, _ = await asyncio.get_running_loop().create_connection(
-                    asyncio.Protocol, self.exit.host, self.exit.port, happy_eyeballs_delay=HAPPY_EYEBALLS
-                )
-        except Exception as error:
-            return classify(error, Circumstances(self.exit, "tcp"))
-        transport.abort()
-        return None
+    async def _ask_judges(self, http: ClientSession, limit: RequestLimit) -> Verdict | None:
+        """The first right answer, or the verdict: an exit's own fault as soon as one shows, else that of the first judge."""
+        first: Verdict | None = None
+        for judge in self.judges:
+            self._begin(self.current)
+            verdict = await self._ask_judge(judge, http, limit)
+            self.asked.append(Asked(judge.url, verdict.error_type if verdict else None))
+            if verdict is None or not verdict.error_type.of_target:
+                return verdict
+            first = first or verdict
+        return first
 
-    async def _ask_judge(self, http: ClientSession, limit: RequestLimit) -> Verdict | None:
+    async def _ask_judge(self, judge: Judge, http: ClientSession, limit: RequestLimit) -> Verdict | None:
         nonce = secrets.token_hex(8)
+        self.verified = judge.is_secure
         try:
-            async with limit, http.get(self.judge.asked(nonce), **_REQUEST) as response:
-                self.answered_ms = self._elapsed()
-                return self.judge.judge(self.exit, response.status, await _body(response), nonce)
+            answer = await ask(http, judge.asked(nonce), limit, self._answered)
         except Exception as error:
-            return classify(error, self._circumstances(limit, self.judge.url))
+            return classify(error, self._circumstances(limit, judge.url))
+        return judge.judge(self.exit, answer.status, answer.body, nonce)
+
+    def _answered(self) -> None:
+        self.answered_ms = self._elapsed()
 
     async def _look_outside(
         self, http: ClientSession, limit: RequestLimit, outside: Outside
     ) -> Verdict | None:
+        """The address that the first service to tell one tells, judged; where none does, the verdict on the first."""
+        first: Verdict | None = None
+        for url in outside.urls:
+            self._begin(self.current)
+            found = await self._ask_address(url, http, limit)
+            if not isinstance(found, Verdict):
+                self.exit_ip = str(found)
+                self.exit_region, verdict = outside.judge_region(found)
+                return await outside.judge_address(self.exit, found) or verdict
+            first = first or found
+        return first
+
+    async def _ask_address(self, url: str, http: ClientSession, limit: RequestLimit) -> Address | Verdict:
         try:
-            async with (
-                asyncio.timeout(self.budgets.exit),
-                limit,
-                http.get(outside.url, **_REQUEST) as response,
-            ):
-                found = read_address(self.exit, response.status, await _body(response))
+            async with asyncio.timeout(self.budgets.exit):
+                answer = await ask(http, url, limit)
         except Exception as error:
-            return classify(error, self._circumstances(limit, outside.url))
-        if isinstance(found, Verdict):
-            return found
-        self.exit_ip = str(found)
-        self.exit_region, verdict = outside.find_region(found)
-        return outside.judge_address(self.exit, found) or verdict
+            return classify(error, self._circumstances(limit, url))
+        self._answered()
+        return read_address(self.exit, answer.status, answer.body)
 
     def _circumstances(self, limit: RequestLimit, url: str) -> Circumstances:
         return Circumstances(self.exit, self.current, limit.connected, is_tunnelled(self.exit, url))
@@ -186,14 +211,7 @@ class _Check:
             latency_ms=took if last.ok and lag <= MOST_LAG else None,
             exit_ip=self.exit_ip,
             exit_region=self.exit_region,
-            verified=self.judge.is_secure,
+            verified=self.verified,
+            asked=tuple(self.asked),
             lag_ms=lag * 1000,
         )
-
-
-async def _body(response: ClientResponse) -> bytes:
-    """The body, or its beginning one byte over the limit."""
-    body = b""
-    while len(body) <= MOST_BODY and (more := await response.content.read(MOST_BODY + 1 - len(body))):
-        body += more
-    return body

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .checks import REFERENCE, Check, Texts, Wrong, shown, toml_value
+from .checks import REFERENCE, Check, Text, Texts, Wrong, shown, toml_value
 from .needs import NAME, needs_text, parse_needs
 from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
 
@@ -25,6 +25,34 @@ class Urls(Texts):
 
     def quote(self, value: Any) -> str:
         return "no list"
+
+
+class Addresses(Texts):
+    """IP addresses."""
+
+    example = '["203.0.113.7", "2001:db8::7"]'
+
+    def read_one(self, item: Any) -> str:
+        from ipaddress import ip_address  # costs milliseconds and is rarely needed
+
+        try:
+            if isinstance(item, str) and "%" not in item:
+                return str(ip_address(item))
+        except ValueError:
+            pass
+        raise Wrong(f"expected IP addresses, got {shown(item)}", f"write {self.example}")
+
+
+class Expected(Text):
+    """A text, or after `re:` a regular expression."""
+
+    def read(self, raw: Any) -> str:
+        text = super().read(raw)
+        try:
+            re.compile(text.removeprefix("re:") if text.startswith("re:") else "")
+        except re.error as error:
+            raise Wrong(f"not a regular expression: {error}", r'write for example "re:ok \d+"') from None
+        return text
 
 
 class Needs(Texts):

@@ -5,12 +5,13 @@ Declarations only. Durations in seconds, in the configuration also as texts such
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Struct
 
-from .checks import Duration, Number, Text, Whole
-from .inventory_checks import Statuses, Urls
+from .checks import Choice, Duration, Flag, Number, PathText, Whole
+from .inventory_checks import Addresses, Expected, Statuses, Urls
 
 
 class ScoreSettings(Struct, frozen=True):
@@ -67,11 +68,21 @@ class BlockedSettings(Struct, frozen=True):
 
 
 class RouteSettings(Struct, frozen=True):
-    """`[routing]`: probing, its time limits and schedule."""
+    """`[routing]`: probing, its time limits and schedule.
+
+    `ask_directly`: may this host ask the probe and address URLs without a route, to tell a broken judge from broken routes
+    and to know its own addresses? `own_ips` are known besides. `ca_file`: authorities trusted besides the usual ones.
+    """
 
     probe_urls: Annotated[tuple[str, ...], Urls()] = ()
-    probe_expect: Annotated[str, Text()] = ""
+    probe_status: Annotated[int, Whole(200, 299)] = 200
+    probe_expect: Annotated[str, Expected()] = ""
     ip_urls: Annotated[tuple[str, ...], Urls()] = ()
+    ask_directly: Annotated[bool, Flag()] = True
+    own_ips: Annotated[tuple[str, ...], Addresses()] = ()
+    ca_file: Annotated[Path | None, PathText()] = None
+    geo_db: Annotated[Path | None, PathText()] = None
+    unknown_region: Annotated[str, Choice("deny", "allow")] = "deny"
     interval_s: Annotated[float, Duration(0.01)] = 60.0
     jitter: Annotated[float, Number(0, 0.99)] = 0.1
     fast_interval_s: Annotated[float, Duration(0.01)] = 10.0

@@ -17,6 +17,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..errors import TaskdeckError
 from ..rules import routes as schedule
 from ..rules.route_errors import ErrorType
 from ..rules.route_health import Sample
@@ -24,7 +25,7 @@ from ..rules.route_settings import RouteSettings
 from ..store import routes
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from .passwords import password_of
+from .checking import Checks
 
 log = logging.getLogger("taskdeck.prober")
 
@@ -43,7 +44,7 @@ class Prober:
         self._uniform = random.SystemRandom().uniform
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
-        self._warm = False
+        self._checks = Checks(config.routing, clock)
         self._rest = LONGEST_REST
 
     async def tick(self) -> None:
@@ -123,7 +124,7 @@ class Prober:
         except Exception as error:  # one check ends here: our own mistake is no fault of the route
             log.exception("the check of route %s failed", row["route_id"])
             sample = Sample(self._clock.boot(), ErrorType.INTERNAL, stages=0)
-            details = {"detail": f"{type(error).__name__}"}
+            details = {"detail": str(error) if isinstance(error, TaskdeckError) else type(error).__name__}
         await self._writer.write(self._record, row["route_id"], sample, token, settings, details)
 
     def _record(
@@ -149,48 +150,17 @@ class Prober:
     async def _probe(
         self, row: dict[str, Any], settings: RouteSettings, full: bool
     ) -> tuple[Sample, dict[str, Any]]:
-        from ..edge import http
-
-        if not self._warm:
-            await asyncio.to_thread(http.warm_up)  # importing it stalls the loop for 0.3 s
-            self._warm = True
-        from ..edge.judging import Judge, Outside
-        from ..edge.probe_limits import Budgets
-        from ..edge.probing import probe
-
-        outside = None
-        if settings.ip_urls and full:
-            regions = frozenset(msgspec.json.decode(row["expected_regions"]))
-            outside = Outside(settings.ip_urls[0], expected_ip=row["expected_ip"], expected_regions=regions)
-        result = await probe(
-            exit_of(row),
-            Judge(settings.probe_urls[0], text=settings.probe_expect or "{nonce}"),
-            outside,
-            budgets=Budgets(
-                settings.tcp_timeout_s,
-                settings.connect_timeout_s,
-                settings.read_timeout_s,
-                settings.read_timeout_s,
-                settings.budget_s,
-            ),
-            clock=self._clock,
-        )
+        if self._checks.settings != settings:
+            self._checks = Checks(settings, self._clock)
+        result, region_source, advice = await self._checks.check(row, full=full)
         ms = {f"{stage.name}_ms": stage.ms for stage in result.stages}
         details = {
-            "detail": result.detail,
+            "detail": "; ".join(filter(None, (result.detail, advice))),
             "exit_ip": result.exit_ip,
             "exit_region": result.exit_region,
+            "region_source": region_source,
+            "verified": result.verified,
             **ms,
         }
         stages = 3 if result.ok else result.passed
         return Sample(self._clock.boot(), result.error_type, result.latency_ms, stages), details
-
-
-def exit_of(row: dict[str, Any]) -> Any:
-    """The exit that a row of `route` describes, with its password resolved now."""
-    from ..edge.exits import Exit, Scheme
-
-    if row["scheme"] == Scheme.DIRECT:
-        return Exit(Scheme.DIRECT)
-    password = password_of(row)
-    return Exit(Scheme(row["scheme"]), row["host"], row["port"], row["username"] or None, password or None)

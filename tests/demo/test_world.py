@@ -27,8 +27,8 @@ from tests.run.engine_double import eventually
 
 async def checked(world: World, id: str) -> ProbeResult:
     told = world.told
-    outside = Outside(told["ip_url"], expected_ip=world.proxy(id)["exit_ip"])
-    return await probe(world.exit(id), Judge(told["nonce_url"]), outside)
+    outside = Outside((told["ip_url"],), expected_ip=world.proxy(id)["exit_ip"])
+    return await probe(world.exit(id), [Judge(told["nonce_url"])], outside)
 
 
 # ---- what it tells ------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ async def test_the_slow_proxy_is_slow(demo_world: World) -> None:
 async def test_a_login_is_asked_for(demo_world: World, id: str) -> None:
     exit = demo_world.exit(id)
     stranger = type(exit)(exit.scheme, exit.host, exit.port, "eve", "guess")
-    result = await probe(stranger, Judge(demo_world.told["nonce_url"]))
+    result = await probe(stranger, [Judge(demo_world.told["nonce_url"])])
     assert result.error_type is ErrorType.PROXY_AUTH
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,7 @@ from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
 from taskdeck.engine.demo.fakes.proxy import FakeProxy
 from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import Exit, Scheme
+from taskdeck.engine.edge.judging import Address, IsOwn
 from taskdeck.engine.edge.probing import Budgets, Judge, Outside, ProbeResult, probe
 from taskdeck.engine.errors import UsageError
 from taskdeck.engine.rules.route_errors import ErrorType
@@ -55,16 +56,25 @@ class Course:
     def question(self, path: str = "/nonce", **expected: object) -> Judge:
         return Judge(self.judge.url(path), **expected)  # type: ignore[arg-type]
 
-    def outside(self, path: str = "/ip", **expected: object) -> Outside:
-        return Outside(self.judge.url(path), **expected)  # type: ignore[arg-type]
+    def outside(self, path: str = "/ip", own: Iterable[str] = (), **expected: object) -> Outside:
+        return Outside((self.judge.url(path),), is_own(own), **expected)  # type: ignore[arg-type]
 
     async def check(
         self, judge: Judge | None = None, outside: Outside | None = None, budgets: Budgets = PATIENT
     ) -> ProbeResult:
         judge = judge or self.question()
-        result = await probe(self.exit, judge, outside, budgets=budgets, tls=client_context())
+        result = await probe(self.exit, [judge], outside, budgets=budgets, tls=client_context())
         assert_no_secret(result)
         return result
+
+
+def is_own(addresses: Iterable[str]) -> IsOwn:
+    """These are this host's addresses."""
+
+    async def has(address: Address) -> bool:
+        return str(address) in addresses
+
+    return has
 
 
 def assert_no_secret(result: ProbeResult) -> None:
@@ -103,7 +113,7 @@ async def course(
 @pytest.mark.parametrize("scheme", KINDS)
 async def test_a_good_exit_passes_all_three_stages(scheme: Scheme, secure: bool) -> None:
     async with course(scheme, secure=secure, leaves_from="127.0.0.7") as at:
-        result = await at.check(outside=at.outside(own_ips=frozenset({"127.0.0.1"})))
+        result = await at.check(outside=at.outside(own={"127.0.0.1"}))
         assert (result.ok, result.error_type, result.detail) == (True, None, "")
         assert [stage.name for stage in result.stages] == ["tcp", "probe", "exit"]
         assert all(stage.ok and stage.ms > 0 for stage in result.stages)
@@ -117,9 +127,9 @@ async def test_a_good_exit_passes_all_three_stages(scheme: Scheme, secure: bool)
 
 async def test_without_a_proxy_there_is_no_first_stage_and_no_leak() -> None:
     async with FakeJudge(server_context()) as judge:
-        outside = Outside(judge.url("/ip"), own_ips=frozenset({"127.0.0.1"}))
+        outside = Outside((judge.url("/ip"),), is_own({"127.0.0.1"}))
         result = await probe(
-            DIRECT, Judge(judge.url("/nonce")), outside, budgets=PATIENT, tls=client_context()
+            DIRECT, [Judge(judge.url("/nonce"))], outside, budgets=PATIENT, tls=client_context()
         )
         assert (result.ok, result.exit_ip) == (True, "127.0.0.1")
         assert [stage.name for stage in result.stages] == ["probe", "exit"]
@@ -262,15 +272,15 @@ async def test_a_target_that_the_exit_cannot_reach_is_a_failed_tunnel(scheme: Sc
 async def test_a_target_that_cannot_be_reached_directly_is_a_failed_tunnel_too() -> None:
     async with FakeJudge() as judge:
         await judge.leave()
-        result = await probe(DIRECT, Judge(judge.url("/nonce")), budgets=PATIENT)
+        result = await probe(DIRECT, [Judge(judge.url("/nonce"))], budgets=PATIENT)
         assert result.error_type is T.TUNNEL_FAILED
-    result = await probe(DIRECT, Judge("http://nobody.invalid/"), budgets=PATIENT)
+    result = await probe(DIRECT, [Judge("http://nobody.invalid/")], budgets=PATIENT)
     assert result.error_type in (T.TUNNEL_FAILED, T.TUNNEL_TIMEOUT)
 
 
 @pytest.mark.parametrize("scheme", [Scheme.HTTP, Scheme.SOCKS5])
 async def test_an_unknown_name_of_a_proxy_is_told_apart(scheme: Scheme) -> None:
-    result = await probe(Exit(scheme, "nobody.invalid", 1080), Judge("http://127.0.0.1/"), budgets=PATIENT)
+    result = await probe(Exit(scheme, "nobody.invalid", 1080), [Judge("http://127.0.0.1/")], budgets=PATIENT)
     assert result.error_type in (T.DNS_PROXY, T.TCP_TIMEOUT)  # the latter where a resolver is asked and dead
 
 
@@ -354,7 +364,7 @@ async def test_a_proxy_that_injects_a_script_or_shows_the_own_address_fails() ->
     async with course(Scheme.HTTP, Behaviour(Fault.TAMPER), secure=False) as at:
         assert (await at.check()).error_type is T.PROBE_BODY
     async with course(Scheme.HTTP, leaves_from="127.0.0.1") as at:
-        result = await at.check(outside=at.outside(own_ips=frozenset({"::1", "127.0.0.1"})))
+        result = await at.check(outside=at.outside(own={"::1", "127.0.0.1"}))
         assert (result.ok, result.error_type, result.passed) == (False, T.EXIT_IP_LEAK, 2)
         assert result.latency_ms is None
 
@@ -374,9 +384,8 @@ async def test_a_judge_may_answer_nothing_a_fixed_text_or_a_pattern() -> None:
         lambda: Judge("ftp://judge.example/"),
         lambda: Judge("https://judge.example/#part"),
         lambda: Judge("https://judge.example/", pattern="("),
-        lambda: Outside("judge.example"),
-        lambda: Outside("https://judge.example/ip", expected_ip="1.2.3.400"),
-        lambda: Outside("https://judge.example/ip", own_ips=frozenset({"here"})),
+        lambda: Outside(("judge.example",)),
+        lambda: Outside(("https://judge.example/ip",), expected_ip="1.2.3.400"),
     ],
 )
 def test_a_question_without_a_possible_answer_is_refused(make: object) -> None:
@@ -464,7 +473,7 @@ async def test_example_34_the_outer_budget_holds_where_the_inner_ones_do_not(
     async with course(scheme, Behaviour(fault)) as at:
         begun = clock.monotonic()
         budgets = Budgets(tcp=60, connect=60, read=60, exit=60, total=0.15)
-        result = await probe(at.exit, at.question(), budgets=budgets, tls=client_context())
+        result = await probe(at.exit, [at.question()], budgets=budgets, tls=client_context())
         assert clock.monotonic() - begun < 0.15 + 0.5
         if scheme is Scheme.SOCKS4A and fault is Fault.DRIP:
             return  # its eight bytes are soon dripped
@@ -489,20 +498,20 @@ async def test_many_exits_that_never_answer_are_checked_at_once_and_the_loop_sta
 
 async def test_example_35_a_latency_measured_while_the_loop_was_blocked_is_dropped() -> None:
     async with course(Scheme.HTTP, Behaviour(delay=0.05)) as at:
-        result = await probe(at.exit, at.question(), budgets=PATIENT, tls=client_context())
+        result = await probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context())
         assert result.ok
         if result.lag_ms < 50:  # this machine may be busy by itself
             assert result.latency_ms is not None
             assert result.latency_ms >= 50
         asyncio.get_running_loop().call_later(0.03, time.sleep, 0.2)
-        result = await probe(at.exit, at.question(), budgets=PATIENT, tls=client_context())
+        result = await probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context())
         assert (result.ok, result.latency_ms) == (True, None)
         assert result.lag_ms > 100
 
 
 async def test_a_latency_ends_with_the_headers_and_counts_every_handshake() -> None:
     async with course(Scheme.HTTP, Behaviour(delay=0.1)) as at:
-        result = await probe(at.exit, at.question(), budgets=PATIENT, tls=client_context())
+        result = await probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context())
         tcp, asked = result.stages
         assert asked.ms >= 100
         assert tcp.ms < 100
@@ -510,7 +519,7 @@ async def test_a_latency_ends_with_the_headers_and_counts_every_handshake() -> N
 
 async def test_a_check_that_is_cancelled_ends_at_once_and_leaves_no_connection() -> None:
     async with course(Scheme.SOCKS5, Behaviour(Fault.SILENT_TUNNEL)) as at:
-        check = asyncio.create_task(probe(at.exit, at.question(), budgets=PATIENT, tls=client_context()))
+        check = asyncio.create_task(probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context()))
         async with asyncio.timeout(5):
             await at.proxy.granted.wait()
             check.cancel()
@@ -522,7 +531,7 @@ async def test_a_check_that_is_cancelled_ends_at_once_and_leaves_no_connection()
 async def test_a_check_over_its_budget_leaves_no_connection() -> None:
     async with course(Scheme.SOCKS5, Behaviour(Fault.SILENT_TUNNEL)) as at:
         budgets = Budgets(connect=60, read=60, total=0.2)
-        await probe(at.exit, at.question(), budgets=budgets, tls=client_context())
+        await probe(at.exit, [at.question()], budgets=budgets, tls=client_context())
         async with asyncio.timeout(5):
             await at.proxy.idle.wait()
 
@@ -537,7 +546,7 @@ async def test_the_outer_budget_holds_even_where_a_library_does_not_let_go(
     async with course(Scheme.SOCKS5, Behaviour(Fault.SILENT_TUNNEL), login=False) as at:
         stock._proxy_port = at.proxy.port
         begun = clock.monotonic()
-        result = await probe(at.exit, at.question(), budgets=replace(PATIENT, total=0.15))
+        result = await probe(at.exit, [at.question()], budgets=replace(PATIENT, total=0.15))
         assert clock.monotonic() - begun < 0.15 + 0.5
         assert result.error_type is T.BUDGET_EXCEEDED
     await stock.close()

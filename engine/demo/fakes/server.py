@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import struct
@@ -22,9 +23,13 @@ DRIP_PAUSE = 0.02
 
 
 class FakeServer:
-    """Serves on 127.0.0.1 while its `async with` block runs; subclasses say how (`serve`)."""
+    """Serves on 127.0.0.1 while its `async with` block runs; subclasses say how (`serve`).
+
+    `host` is where it listens; set to `::1` or, for both, to `localhost` before the block.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.host = "127.0.0.1"
         self.port = 0
         self.connections = 0
         self.idle = asyncio.Event()
@@ -32,7 +37,7 @@ class FakeServer:
         self.idle.set()
         self._tls = tls
         self._server: asyncio.Server | None = None
-        self._holder: socket.socket | None = None
+        self._holders: list[socket.socket] = []
         self._open: dict[asyncio.Task[None], Writer] = {}
 
     async def serve(self, reader: Reader, writer: Writer) -> None:
@@ -46,17 +51,18 @@ class FakeServer:
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
         await self.hang_up()
-        if self._holder is not None:
-            self._holder.close()
+        for holder in self._holders:
+            holder.close()
 
     async def listen(self) -> None:
         """Take the port: any free one, and from then on the same again."""
-        if self._holder is None:
-            self._holder = _held_port()
-            self.port = self._holder.getsockname()[1]
+        hosts = ["127.0.0.1", "::1"] if self.host == "localhost" else [self.host]
+        if not self._holders:
+            self._holders = _held_port(hosts)
+            self.port = self._holders[0].getsockname()[1]
         if self._server is None:
             self._server = await asyncio.start_server(
-                self._accept, "127.0.0.1", self.port, ssl=self._tls, reuse_address=True
+                self._accept, hosts, self.port, ssl=self._tls, reuse_address=True
             )
 
     async def leave(self) -> None:
@@ -90,12 +96,23 @@ class FakeServer:
                 self.idle.set()
 
 
-def _held_port() -> socket.socket:
-    """A socket that has a free port and doesn't listen: beside it, a listener may come and go on the same port."""
-    holder = socket.socket()
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", 0))
-    return holder
+def _held_port(hosts: list[str]) -> list[socket.socket]:
+    """Sockets that have one free port and don't listen: beside them, a listener may come and go on the same port."""
+    while True:
+        holders: list[socket.socket] = []
+        try:
+            for host in hosts:
+                holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                holders.append(holder)
+                holder.bind((host, holders[0].getsockname()[1]))
+        except OSError as error:
+            for holder in holders:
+                holder.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return holders
 
 
 def reset(writer: Writer) -> None:

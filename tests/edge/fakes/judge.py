@@ -11,11 +11,13 @@ from taskdeck.engine.demo.fakes.server import FakeServer, Reader, Writer, drip, 
 
 class FakeJudge(FakeServer):
     """Answers `/nonce?n=…`, `/ip`, `/204` rightly; `/silent`, `/drip`, `/drip-body`, `/big`, `/redirect`, `/reset`,
-    `/garbage` and `/<status>` wrongly. `asked` holds (caller's address, path) of each request.
+    `/garbage` and `/<status>` wrongly. `asked` holds (caller's address, path) of each request; `told` is told at `/ip`
+    instead of the caller's address.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(tls)
+        self.told = ""
         self.asked: list[tuple[str, str]] = []
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
@@ -35,7 +37,7 @@ class FakeJudge(FakeServer):
                 await _MISBEHAVIOUR[target.path](reader, writer)
                 return
             nonce = parse_qs(target.query).get("n", [""])[0]
-            writer.write(_reply(target.path, nonce, address))
+            writer.write(_reply(target.path, nonce, self.told or address))
             await writer.drain()
             if head.headers.get("connection", "").lower() == "close":
                 return
