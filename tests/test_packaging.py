@@ -66,7 +66,13 @@ def as_written(requirement: dict[str, object]) -> str:
 
 def test_the_lock_was_made_from_these_requirements() -> None:
     locked = LOCK["taskdeck"]["metadata"]
-    assert {as_written(r) for r in locked["requires-dist"]} == set(PROJECT["project"]["dependencies"])
+    extras = {
+        (f"extra == '{extra}'", each)
+        for extra, wanted in PROJECT["project"]["optional-dependencies"].items()
+        for each in wanted
+    }
+    plain = {(None, each) for each in PROJECT["project"]["dependencies"]}
+    assert {(r.get("marker"), as_written(r)) for r in locked["requires-dist"]} == plain | extras
     assert {as_written(r) for r in locked["requires-dev"]["dev"]} == set(PROJECT["dependency-groups"]["dev"])
 
 
