@@ -86,7 +86,8 @@ class TargetView(msgspec.Struct, frozen=True):
 class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """A route; `url` without its password. The last fields are only set where one route is shown.
 
-    `why_not`: why a task can't get it now, in words; empty where it can.
+    `why_not`: why a task can't get it now, in words; empty where it can. `verified`: the last passed check proved that no
+    proxy answered in the judge's place (None = none passed yet). `region_source`: whose word the region is.
     """
 
     id: str
@@ -99,6 +100,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     recent_timeouts: int
     exit_ip: str | None
     region: str | None
+    region_source: str | None
+    verified: bool | None
     cooldown_until: str | None
     cooldown_reason: str | None
     cooldown_level: int

@@ -24,6 +24,7 @@ from ..rules.resource_states import (
 )
 from ..rules.resources import Change
 from ..rules.route_cooldown import Group, Standing, Uniform
+from ..rules.route_drift import IpPolicy, Seen, drift
 from ..rules.route_filter import RouteCandidate
 from ..rules.route_health import RouteHealth, Sample
 from ..rules.route_settings import RouteSettings
@@ -229,6 +230,7 @@ def record(
     _keep_sample(tx, route_id, sample, source, target)
     if source == "probe":
         _probed_event(tx, route_id, sample, details or {})
+        _drift_event(tx, row, details or {})
     for change in judgement.changes:
         why = sample.error.value if sample.error else "a probe passed"
         _change_all(tx, slots_of(tx, route_id), change, why)
@@ -344,6 +346,25 @@ def _probed_event(tx: Transaction, route_id: str, sample: Sample, details: Mappi
     )
 
 
+def _drift_event(tx: Transaction, row: Row, details: Mapping[str, Any]) -> None:
+    """Tell of an exit that is not where it was; `row` is what was known before."""
+    policy = tx.connection.execute(
+        "SELECT ip_policy FROM route WHERE route_id = ?", (row["route_id"],)
+    ).fetchone()[0]
+    before = Seen(row["exit_ip"], row["exit_region"], row["region_source"])
+    now = Seen(*(details.get(name) for name in ("exit_ip", "exit_region", "region_source")))
+    if found := drift(before, now, IpPolicy(policy)):
+        tx.event(
+            "ROUTE_DRIFT",
+            actor=ENGINE,
+            route_id=row["route_id"],
+            level="warning" if found.alarming else "info",
+            reason=found.what,
+            message=found.message,
+            payload={"before": before._asdict(), "now": now._asdict()},
+        )
+
+
 def _save(
     tx: Transaction,
     route_id: str,
@@ -391,7 +412,10 @@ def _save(
         for name in ("tcp_ms", "probe_ms", "exit_ms"):
             columns[name] = details.get(name)
         if details.get("exit_ip"):
-            columns |= {"exit_ip": details["exit_ip"], "exit_region": details.get("exit_region")}
+            seen = ("exit_ip", "exit_region", "region_source")
+            columns |= {name: details.get(name) for name in seen}
+        if sample.error is None:
+            columns["verified"] = details.get("verified")
         if sample.error is not None and sample.stages == 2:
             columns["exit_seen_at"] = None  # what is wrong there is looked at again, until it is right
         elif details.get("exit_ip"):

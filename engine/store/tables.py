@@ -369,6 +369,8 @@ class RouteHealth(Model):
     probe_until_boot = FloatField(null=True)
     updated_at = UtcField()
     probe_rev = IntegerField(null=True)
+    region_source = TextField(null=True)
+    verified = IntegerField(null=True)
 
     class Meta:
         table_name = "route_health"

@@ -36,3 +36,37 @@ def test_a_wrong_address_is_looked_for_again_with_each_check_until_it_is_right(s
     assert not asks_for_the_address(scratch)
     probed(scratch, ErrorType.TUNNEL_TIMEOUT, 1)
     assert not asks_for_the_address(scratch)
+
+
+def drifts(scratch: Scratch) -> list[tuple[str, str, str]]:
+    sql = "SELECT level, reason, message FROM event_log WHERE event_type = 'ROUTE_DRIFT' ORDER BY event_id"
+    return scratch.query(sql)
+
+
+def test_an_exit_that_moves_is_told_of_once_with_both_places(scratch: Scratch) -> None:
+    scratch.declare(RouteDeclaration("eu-1", "socks5", "127.0.0.1", 1080))
+    here = {"exit_ip": "203.0.113.7", "exit_region": "DE", "region_source": "iptocc 3.3"}
+    for place in (here, here, {**here, "exit_ip": "203.0.113.8"}, {**here, "exit_region": "US"}):
+        probed(scratch, None, 3, **place)
+        probed(scratch, None, 2)  # a short check sees no address, and forgets none
+    assert drifts(scratch) == [
+        (
+            "info",
+            "exit_ip",
+            "it leaves from 203.0.113.8 (DE, iptocc 3.3), before from 203.0.113.7 (DE, iptocc 3.3)",
+        ),
+        (
+            "warning",
+            "region",
+            "it leaves from 203.0.113.7 (US, iptocc 3.3), before from 203.0.113.8 (DE, iptocc 3.3)",
+        ),
+    ]
+    assert scratch.query("SELECT exit_region, region_source FROM route_health") == [("US", "iptocc 3.3")]
+
+
+def test_a_rotating_route_drifts_without_a_word(scratch: Scratch) -> None:
+    scratch.declare(RouteDeclaration("eu-1", "socks5", "127.0.0.1", 1080))
+    scratch.do(lambda tx: tx.connection.execute("UPDATE route SET ip_policy = 'rotating'") and None)
+    for address in ("203.0.113.7", "203.0.113.8"):
+        probed(scratch, None, 3, exit_ip=address)
+    assert drifts(scratch) == []
