@@ -284,6 +284,7 @@ class Engine:
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()
+        await self.reception.beats.stop()
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
             await self.writer.write(rows.record_end, self._engine_id)
             await self.housekeeping.anchor()

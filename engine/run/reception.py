@@ -25,6 +25,7 @@ from ..store import processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
+from .beats import Beats
 from .crash import crash_at
 from .losing import take_all
 from .messages import (
@@ -85,6 +86,7 @@ class Reception:
         self._policies = policies
         self._workforce = workforce
         self._on_change = on_change
+        self.beats = Beats(writer, clock, config.engine)
         self._expected: dict[str, asyncio.Future[WorkerHandle]] = {}
         self._validations: dict[int, asyncio.Future[str]] = {}
         self._requests = 0
@@ -262,7 +264,7 @@ class Reception:
     async def _hear(self, handle: WorkerHandle, messages: list[Any]) -> None:
         handle.last_beat = self._clock.monotonic()
         reports: list[tuple[int, Any]] = []
-        number = 0
+        number, beat = 0, None
         for message in messages:
             if isinstance(message, Numbered):
                 number = message.first
@@ -273,9 +275,10 @@ class Reception:
             elif number and is_report(message):
                 reports.append((number, message))
                 number += 1
+            elif isinstance(message, Beat):
+                self._beat(handle, message)
+                beat = message
             else:
-                if isinstance(message, Beat):
-                    self._beat(handle, message)
                 reports.append((0, message))
         if reports:
             answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
@@ -284,6 +287,8 @@ class Reception:
             if said:
                 handle.send(*said)
             self._settle(handle, [report for _, report in reports])
+        if beat is not None:
+            await self.beats.heard(handle.id, beat)
         if handle.buried:
             await self._end_stale(handle.id, handle.identity)
 

@@ -25,7 +25,6 @@ from ..store.transaction import Transaction
 from . import rollback
 from .messages import (
     Answer,
-    Beat,
     Bye,
     Note,
     OnRollback,
@@ -59,7 +58,6 @@ class Recorder:
         self._outcomes = outcomes
         self._known_stale: set[int] = set()
         self._handlers: Mapping[type, Callable[[Transaction, int, Any], dict[str, Any] | None]] = {
-            Beat: self._beat,
             Started: self._started,
             Save: self._save,
             Progress: self._progress,
@@ -182,13 +180,6 @@ class Recorder:
             message=f"{type(message).__name__} refused: {stale}",
             payload={"fence": message.fence},
         )
-
-    def _beat(self, tx: Transaction, worker_id: int, beat: Beat) -> None:
-        processes.beat(tx, worker_id, beat.rss)
-        state = "DRAINING" if beat.closing else "READY"
-        if processes.set_worker(tx, worker_id, state, only_from="SUSPECT"):
-            tx.event("WORKER_READY", actor=ENGINE, worker_id=worker_id, reason="heartbeat", ours=True)
-        tasks.renew(tx, worker_id, self.config.engine.lease)
 
     def _started(self, tx: Transaction, worker_id: int, started: Started) -> None:
         tasks.held(tx, started.task_id, started.fence)

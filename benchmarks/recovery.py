@@ -1,0 +1,71 @@
+"""After kill -9 of everything: when the first task runs again, and how long it takes to settle all that was lost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from time import perf_counter
+
+from . import stock
+from .frame import Bar, Benchmark, Figures, figure
+from .home import home, until
+
+RUNNING = 512
+CONFIG = f"slots = {RUNNING // 2}\nmax_running = {2 * RUNNING}\n"
+
+
+def benchmark(options: argparse.Namespace) -> Benchmark:
+    """What is measured."""
+    queued, lost = int(10_000 * options.scale), int(100_000 * options.scale)
+    return Benchmark(
+        f"killed with {queued:,} queued and {RUNNING} running; {lost:,} rows RUNNING whose worker is gone",
+        {
+            "killed": lambda folder: killed(folder, queued),
+            "lost": lambda folder: settled(folder, lost),
+            "empty": lambda folder: settled(folder, 1),
+        },
+        (
+            Bar("first task after the restart", figure("killed.first_s"), "s", most=0.5),
+            Bar(f"{lost:,} lost ones settled", figure("lost.settled_s"), "s", most=3),
+        ),
+    )
+
+
+def killed(folder: Path, queued: int) -> Figures:
+    """Kill at full house, start again, look at the ledger."""
+    with home(folder, CONFIG) as made:
+        held = folder / "held.jsonl"
+        held.write_text((json.dumps({"type": "hold", "on_lost": "rerun", "priority": 1}) + "\n") * RUNNING)
+        made.taskdeck("add", "-f", held)
+        made.start()
+        until(lambda: made.count("RUNNING") == RUNNING, f"{RUNNING} running")
+        until(
+            lambda: not made.rows("SELECT 1 FROM attempt WHERE started_at IS NULL LIMIT 1"),
+            "all of them begun",
+        )
+        made.add(queued)  # no room for these before the kill
+        made.kill()
+        ran = made.ran()
+        began = made.start()
+        until(lambda: made.ran() > ran, "the first task", every=0.001)
+        first = perf_counter() - began
+        until(lambda: made.ran() - ran >= queued, "every queued task", every=0.02)
+        return {"first_s": first, "all_s": perf_counter() - began}
+
+
+def settled(folder: Path, lost: int) -> Figures:
+    """Rows as a killed engine leaves them; settled once none of them is still with the worker that is gone."""
+    with home(folder) as made:
+        stock.running(made, lost)
+        began = made.start()
+        until(
+            lambda: (
+                not made.rows(
+                    "SELECT 1 FROM attempt a JOIN worker w ON w.id = a.worker_id"
+                    " WHERE a.ended_at IS NULL AND w.incarnation = 'gone' LIMIT 1"
+                )
+            ),
+            "every lost one settled",
+        )
+        return {"settled_s": perf_counter() - began}

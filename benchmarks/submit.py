@@ -1,0 +1,137 @@
+"""Tasks into the queue with their events and the audit's chain, `synchronous = FULL`: in bulk, and one by one from many."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+
+from taskdeck.engine import __version__
+from taskdeck.engine.commands import call
+from taskdeck.engine.config import load
+from taskdeck.engine.edge.link import open_link
+from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.run.messages import Call, Hello, Reply, encode, to_peer
+
+from . import peers, raw
+from .frame import Bar, Benchmark, Figures, ratio
+from .home import Home, home
+
+CALLERS = 64
+
+
+def benchmark(options: argparse.Namespace) -> Benchmark:
+    """What is measured."""
+    many, singles = int(50_000 * options.scale), int(10_000 * options.scale)
+
+    def huey(folder: Path) -> Figures:
+        return {
+            "one_by_one": peers.ask(options, "huey_sqlite", "enqueue", min(singles, 2000), folder)[
+                "one_by_one"
+            ]
+        }
+
+    return Benchmark(
+        f"{many:,} tasks in bulk, {singles:,} one by one from {CALLERS} coroutines, in tasks a second",
+        {
+            "raw": lambda folder: {"submit": raw.rates(folder, many)["submit"]},
+            "file": lambda folder: file(folder, many),
+            "list": lambda folder: in_process(folder, "--list", many),
+            "engine": lambda folder: through_engine(folder, singles),
+            "huey": huey,
+        },
+        (
+            Bar("`add -f`, whole process, of raw", ratio("file.submit", "raw.submit"), least=0.5),
+            Bar("call with a list, of raw", ratio("list.submit", "raw.submit"), least=0.5),
+            Bar("64 coroutines against huey", ratio("engine.one_by_one", "huey.one_by_one"), least=10),
+        ),
+    )
+
+
+def file(folder: Path, count: int) -> Figures:
+    """The command line with a file, no engine."""
+    with home(folder) as made:
+        return {"submit": count / made.add(count)}
+
+
+def in_process(folder: Path, how: str, count: int) -> Figures:
+    """A library call in a process that has loaded it already."""
+    with home(folder) as made:
+        made.add(1)
+        return _timed(made, how, count)
+
+
+def through_engine(folder: Path, count: int) -> Figures:
+    """Calls from 64 coroutines of one process, each awaiting its own answer, to an engine that works."""
+    with home(folder) as made:
+        made.add(1)
+        made.start()
+        made.until_ready()
+        return _timed(made, "--coroutines", count)
+
+
+def _timed(made: Home, how: str, count: int) -> Figures:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.submit", how, str(made.file), str(count)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+        env=made.env,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-500:])
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """The process that is timed."""
+    how, file_, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    config = load(path=file_, environ={})
+    later = "2099-01-01T00:00:00.000000Z"
+    specs = [{"type": "noop", "payload": str(number), "not_before": later} for number in range(count)]
+    if how == "--list":
+        began = perf_counter()
+        call(config, "submit", "cli:bench", specs=specs)
+        print(json.dumps({"submit": count / (perf_counter() - began)}))
+        return
+    holder = DatabaseLock.holder(config.db)
+    assert holder is not None
+    print(json.dumps({"one_by_one": count / asyncio.run(singly(holder.socket, specs))}))
+
+
+async def singly(socket: str, specs: Sequence[Mapping[str, object]]) -> float:
+    """Submit each by itself over one link, 64 at a time, each waiting for its own answer; seconds."""
+    link = await open_link(socket)
+    link.send(encode([Hello("client", code_version=__version__)]))
+    waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def hear() -> None:
+        while (body := await link.receive()) is not None:
+            for reply in to_peer(body):
+                assert isinstance(reply, Reply)
+                assert reply.error is None, reply.error
+                waiting.pop(reply.req).set_result(None)
+
+    async def caller(first: int) -> None:
+        for number in range(first, len(specs), CALLERS):
+            answer = waiting[number] = asyncio.get_running_loop().create_future()
+            link.send(encode([Call(number, "submit", {"specs": [specs[number]]}, "cli:bench")]))
+            await answer
+
+    hearing = asyncio.create_task(hear())
+    began = perf_counter()
+    await asyncio.gather(*map(caller, range(CALLERS)))
+    seconds = perf_counter() - began
+    hearing.cancel()
+    link.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
