@@ -77,10 +77,10 @@ class Box:
         self.db = home / "state" / "taskdeck" / "taskdeck.db"
         self.said = b""
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, patience: float = 120.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [TASKDECK, *arguments], env=self.env, cwd=self.home, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=120, check=False,
+            text=True, timeout=patience, check=False,
         )  # fmt: skip
 
     def engine(self) -> subprocess.Popen[bytes]:
@@ -165,7 +165,7 @@ def soak(box: Box, options: argparse.Namespace) -> int:
         time.sleep(0.5)
     engine.send_signal(signal.SIGTERM)
     code = engine.wait(120)
-    audit = box.run("audit", "verify").returncode
+    audit = box.run("audit", "verify", patience=1800.0).returncode
     with sqlite3.connect(box.db) as connection:
         events = connection.execute("SELECT count(*) FROM event_log").fetchone()[0]
     figures = {
