@@ -102,6 +102,18 @@ def start(config: Config) -> None:
     threading.Thread(target=child.wait, name="engine-end", daemon=True).start()  # no zombie of it stays
 
 
+def judge(
+    listens: list[str],
+    certificate: tuple[str, str] | None,
+    told: Callable[[str], None],
+    warned: Callable[[str], None],
+) -> None:
+    """What `taskdeck probe-server` does: see `run.judge.serve`."""
+    from .run.judge import serve
+
+    serve(listens, certificate, told, warned)
+
+
 def announcer() -> Announcer:
     """The way to the supervisor above this process, if there is one."""
     from .run.announce import Announcer
