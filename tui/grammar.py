@@ -59,17 +59,17 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   list            The newest tasks: list state:failed type:fetch older:2h
   show, why       All about one task; why it does not run now, and what to do
   log             The output of an attempt, also while it runs
-  events          What happened, oldest first; events -f goes on
-  wait            Wait until tasks have ended; the exit code says how
+  events, wait    What happened, -f goes on; wait until tasks have ended
   pause, resume   Hold tasks, type:NAME, pool:NAME or --all; let them go on
   cancel, kill    End tasks, or take them out of the queue; kill without grace
   retry, discard  Run ended tasks again; give up those that need a review
-  resource, route Look, take out and back; probe-server: a judge for routes
+  resource, route Look at resources and routes; take them out and back
   worker          The processes that run attempts
   audit, prune    Is the record as it was written? Archive what is old
   backup, restore Copy the database, checked, at full work; put a copy back
   config          Look at the settings, check them, make a first file
   op, operation   An effect at most once, from a script; what is in doubt
+  probe-server    Answers checks of routes, on a host of your own
   demo, chaos     All of it at work in a small world; the same, broken
 
 Everywhere: --db PATH, --config PATH, --json, --debug; taskdeck --version"""
