@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field, structs
 
+from .credentials import NoCredential, look_up
 from .errors import ConfigError, Problem
 from .rules.checks import Wrong, checks_of, is_file_handler, shown
 from .rules.declarations import ResourceDeclaration, RouteDeclaration
 from .rules.gathering import Gathered
 from .rules.origins import Origin
+from .rules.references import kind_of
 from .rules.route_settings import RouteSettings
 from .rules.settings import (
     TABLES,
@@ -201,62 +203,27 @@ def _home(environ: Mapping[str, str]) -> str:
 
 
 def read_secrets(config: Config, environ: Mapping[str, str] = os.environ) -> tuple[list[str], list[Problem]]:
-    """The secrets that can be read now (`secrets.values`, routes' passwords), and a problem for each that can't.
+    """The secrets that can be looked up now (`secrets.values`, routes' passwords), and a problem for each that can't.
 
-    A password file that others may read is a problem too, though its value is used.
+    Commands (`cmd:`) are not run for it.
     """
     values: list[str] = []
     problems: list[Problem] = []
     for key, reference in _references(config):
-        origin = config.sources.get(key, "configuration")
         try:
-            value = _secret(reference, environ)
-            values += [value] if value else []
-            if key != "secrets.values":
-                _refuse_open_file(reference, environ)
-        except Wrong as wrong:
-            problems.append(Problem(origin, None, key, wrong.what, wrong.remedy))
+            values.append(look_up(reference, environ, to_mask=True))
+            look_up(reference, environ)
+        except NoCredential as error:
+            origin = config.sources.get(key, "configuration")
+            problems.append(Problem(origin, None, key, f"{error.what}: {error.why}", error.remedy))
     return values, problems
 
 
-def secret_of(declaration: RouteDeclaration, environ: Mapping[str, str] = os.environ) -> str:
-    """The password of a route, read now; empty where it has none. ConfigError where it can't be read."""
-    if declaration.secret_ref is None:
-        return ""
-    try:
-        value = _secret(declaration.secret_ref, environ)
-        if not value:
-            raise Wrong(f"{declaration.secret_ref} is empty", "put the password there")
-    except Wrong as wrong:
-        key = f"routes[{declaration.id}].password"
-        raise ConfigError([Problem("configuration", None, key, wrong.what, wrong.remedy)]) from None
-    return value
-
-
 def _references(config: Config) -> list[tuple[str, str]]:
-    """Every reference to a secret with the dotted key that names it."""
+    """Every reference to a secret that can be looked up, with the dotted key that names it."""
     routes = [(f"routes.{each.id}.password", each.secret_ref) for each in config.routes if each.secret_ref]
-    return [("secrets.values", reference) for reference in config.secrets.values] + routes
-
-
-def _secret(reference: str, environ: Mapping[str, str]) -> str:
-    """What `env:NAME` or `file:/path` holds, without line ends at its ends."""
-    kind, _, name = reference.partition(":")
-    try:
-        if kind == "env":
-            return environ[name]
-        return _bytes_of(Path(_expanded(name, environ))).decode("utf-8").strip("\r\n")
-    except (KeyError, OSError, ValueError, Wrong):
-        raise Wrong(f"{reference} can't be read", "set it, or remove it") from None
-
-
-def _refuse_open_file(reference: str, environ: Mapping[str, str]) -> None:
-    """Raise Wrong for a file that others than its owner may read or change."""
-    kind, _, name = reference.partition(":")
-    if kind == "file":
-        path = Path(_expanded(name, environ))
-        if stat.S_ISREG(path.stat().st_mode) and path.stat().st_mode & 0o077:
-            raise Wrong(f"others may read {path}", f"chmod 600 {path}")
+    named = [("secrets.values", reference) for reference in config.secrets.values] + routes
+    return [(key, reference) for key, reference in named if kind_of(reference) != "cmd"]
 
 
 class _Source(NamedTuple):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.config import Config, load, passed_over, read_secrets, secret_of
+from taskdeck.engine.config import Config, load, passed_over, read_secrets
 from taskdeck.engine.errors import ConfigError
 from taskdeck.engine.rules.checks import Wrong, checks_of
 from taskdeck.engine.rules.declarations import LISTS, declared_route
@@ -363,14 +363,15 @@ def test_a_literal_secret_is_refused_and_never_repeated(home: Path):
 
 def test_secrets_are_read_by_reference_and_the_missing_ones_told(home: Path):
     (home / "token").write_text("t0ken\n")
+    (home / "token").chmod(0o600)
     config = read(
         home, '[taskdeck]\n[secrets]\nvalues = ["env:A", "file:~/token", "env:NOSUCH", "file:/no/such"]\n'
     )
     values, missing = read_secrets(config, {"A": "alpha", "HOME": str(home)})
     assert values == ["alpha", "t0ken"]
     assert [problem.what for problem in missing] == [
-        "env:NOSUCH can't be read",
-        "file:/no/such can't be read",
+        "env:NOSUCH can't be read: there is no such variable",
+        "file:/no/such can't be read: no such file or directory",
     ]
 
 
@@ -535,7 +536,7 @@ def test_the_login_of_a_route_is_no_url_of_its_own(home: Path):
     (found,) = problems(home, text)
     assert found == (
         "config.toml:5: routes[a].password: expected a reference to the password, not the password itself "
-        '(write "env:NAME" or "file:/path", and put it there)'
+        '(write "env:NAME", "file:/path", "cred:NAME" or "cmd:PROGRAM ARGUMENTS", and put it there)'
     )
     assert (
         "[2001:db8::1]:80"
@@ -552,14 +553,13 @@ def test_a_routes_password_is_read_at_use_and_masked_everywhere(home: Path):
     )
     config = read(home, "[taskdeck]\n" + text)
     environ = {"A": "alpha", "HOME": str(home)}
-    assert [secret_of(route, environ) for route in config.routes[:2]] == ["alpha", "hunter2"]
-    with pytest.raises(ConfigError, match=r"routes\[c\]\.password: env:NOSUCH can't be read"):
-        secret_of(config.routes[2], environ)
     values, found = read_secrets(config, environ)
     assert values == ["alpha", "hunter2"]
     assert [str(problem) for problem in found] == [
-        f"config.toml:9: routes.b.password: others may read {home}/pw (chmod 600 {home}/pw)",
-        "config.toml:13: routes.c.password: env:NOSUCH can't be read (set it, or remove it)",
+        "config.toml:9: routes.b.password: file:~/pw can't be read: others than its owner may use it (0644) "
+        f"(chmod 600 {home}/pw)",
+        "config.toml:13: routes.c.password: env:NOSUCH can't be read: there is no such variable "
+        "(set it where taskdeck starts)",
     ]
     (home / "pw").chmod(0o600)
     assert len(read_secrets(config, environ)[1]) == 1

@@ -17,10 +17,10 @@ from msgspec import Struct
 from ..errors import UsageError
 from .filters import parse
 from .needs import NAME
+from .references import fault_of
 from .timing import format_duration, parse_duration
 
 TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
-REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:[/~].*", re.ASCII)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -265,8 +265,10 @@ class References(Texts):
     example = '["env:API_TOKEN", "file:/run/secrets/token"]'
 
     def read_one(self, item: Any) -> str:
-        if not isinstance(item, str) or not REFERENCE.fullmatch(item):
+        if not isinstance(item, str) or (fault := fault_of(item)).startswith("expected"):
             raise Wrong("expected references to secrets, one of them is a literal", f"write {self.example}")
+        if fault:
+            raise Wrong(fault, "correct it, or write a reference of another form")
         return item
 
     def quote(self, value: Any) -> str:

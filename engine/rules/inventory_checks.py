@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .checks import REFERENCE, Check, Text, Texts, Wrong, shown, toml_value
+from .checks import Check, Text, Texts, Wrong, shown, toml_value
 from .needs import NAME, needs_text, parse_needs
+from .references import FORMS, fault_of
 from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
 
 
@@ -133,11 +134,13 @@ class Reference(Check):
     """One secret by reference. A literal is refused and never repeated."""
 
     def read(self, raw: Any) -> str:
-        if not isinstance(raw, str) or not REFERENCE.fullmatch(raw):
+        if not isinstance(raw, str) or (fault := fault_of(raw)).startswith("expected"):
             raise Wrong(
                 "expected a reference to the password, not the password itself",
-                'write "env:NAME" or "file:/path", and put it there',
+                f"write {FORMS}, and put it there",
             )
+        if fault:
+            raise Wrong(fault, f"write {FORMS}")
         return raw
 
 
@@ -154,7 +157,7 @@ class RouteAddress(Check):
         if url.password is not None:
             raise Wrong(
                 "a password stands in the url",
-                'leave it out there and write password = "env:NAME" or "file:/path"',
+                f"leave it out there and write password = {FORMS}",
             )
         return url
 

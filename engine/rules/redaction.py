@@ -65,8 +65,18 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), names: Iterable[str] = ()) -> None:
         self._names = Names(names)
-        forms = {form for secret in secrets for form in forms_of(secret)}
-        self._forms = sorted(forms, key=len, reverse=True)
+        self._forms: list[str] = []
+        for secret in secrets:
+            self.learn(secret)
+
+    def learn(self, secret: str) -> None:
+        """Mask this value too from now on. Any thread may call it while others mask."""
+        if new := forms_of(secret).difference(self._forms):
+            self._forms = sorted(new.union(self._forms), key=len, reverse=True)
+
+    def known(self, text: str) -> str:
+        """`text` with `***` for the values that are known, and nothing else."""
+        return _masked(text, list(self._configured(text))) if self._forms else text
 
     def text(self, text: str) -> str:
         """`text` with `***` for each secret."""

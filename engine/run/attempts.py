@@ -18,6 +18,7 @@ from ..clock import Clock
 from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
 from .crash import crash_at
+from .gateway import Gateway
 from .held import Held
 from .messages import (
     Answer,
@@ -62,6 +63,7 @@ class Attempt:
     run: Run
     uplink: Uplink
     clock: Clock
+    gateway: Gateway
     version: int = 1
     """The handler's checkpoint version."""
     checkpoint: dict[str, Any] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class Attempt:
         if self.run.checkpoint:
             self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
         self.held = Held(self.run)
+        self.passage = self.gateway.of(self.run)
+        self.held.lend = self._lend
         self.progress = ProgressReport(self.run, self.uplink, self.clock)
 
     @property
@@ -90,6 +94,9 @@ class Attempt:
     def outcome_asked(self) -> str:
         """The outcome kind that whoever asks wants, or empty."""
         return OUTCOMES.get(self.asked, "")
+
+    def _lend(self) -> str:
+        return f"http://127.0.0.1:{self.passage.port()}"
 
     def ask(self, what: str) -> bool:
         """Take a wish to stop; False = a stronger one stands already."""

@@ -35,7 +35,7 @@ class HandlerCall:
         self._journal = journal
         self._log = PythonLog(attempt, settings)
         self._context = Context(attempt, handler, self._log.write)
-        attempt.on_stale = lambda: self._after(settings.cancel_grace, self._force)
+        attempt.on_stale = self._note_stale
         self._timers: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[Any] | None = None
         """The task to cancel: only while the handler itself runs."""
@@ -46,6 +46,11 @@ class HandlerCall:
             self.attempt.withdraw("pause")
         elif (self.attempt.ask(what) or what in (self.attempt.asked, "drain")) and what != "pause":
             self._after(grace, self._force)
+
+    def _note_stale(self) -> None:
+        """Another attempt owns the task, and its route may be another's: nothing goes out any more."""
+        self._timers.append(asyncio.ensure_future(self._context.hang_up()))
+        self._after(self._settings.cancel_grace, self._force)
 
     async def run(self) -> Outcome:
         """The whole attempt; never raises what the handler raised."""

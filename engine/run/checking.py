@@ -18,7 +18,9 @@ from ..edge.exits import Exit, Scheme
 from ..errors import TaskdeckError
 from ..rules.route_errors import ErrorType
 from ..rules.route_settings import RouteSettings
-from .passwords import password_of
+from .messages import LeasedRoute
+from .passwords import Passwords
+from .ways_out import WayOut
 
 if TYPE_CHECKING:
     from ..edge.judging import Judge, Outside
@@ -47,11 +49,16 @@ class Checks:
     """All checks under one `[routing]`; another one needs another instance (`settings` tells)."""
 
     def __init__(
-        self, settings: RouteSettings, clock: Clock, find_regions: FindRegions | None = None
+        self,
+        settings: RouteSettings,
+        clock: Clock,
+        passwords: Passwords,
+        find_regions: FindRegions | None = None,
     ) -> None:
         """`find_regions` opens the region data in place of `edge.regions.open_regions`."""
         self.settings = settings
         self._clock = clock
+        self._passwords = passwords
         self._find_regions = find_regions
         self._ready: asyncio.Task[_Ready] | None = None
         self._silences: dict[tuple[str, int], int] = {}
@@ -63,10 +70,14 @@ class Checks:
         `urls`: the probe URLs to ask, in this order; those of the settings where empty. Raises what a password raises.
         """
         ready = await self._made()
-        exit = await asyncio.to_thread(exit_of, row)
+        way_out = way_out_of(row, self._passwords)
+        exit = await way_out.exit()
         outside = await self._outside(row, ready) if full and self.settings.ip_urls else None
         begun = self._clock.monotonic()
         result = await ready.probe(exit, self._judges(urls), outside)
+        if result.error_type is ErrorType.PROXY_AUTH and await way_out.renew():
+            exit = await way_out.exit()
+            result = await ready.probe(exit, self._judges(urls), outside)
         advice = await self._advise(row, exit, result, ready, self._clock.monotonic() - begun)
         known = ready.regions if result.exit_region is not None else None
         return Checked(result, known.source if known else None, advice)
@@ -185,9 +196,8 @@ def budgets_of(settings: RouteSettings) -> Budgets:
     )
 
 
-def exit_of(row: Mapping[str, Any]) -> Exit:
-    """The exit that a row of `route` describes, with its password resolved now. Raises `ConfigError`."""
-    if row["scheme"] == Scheme.DIRECT:
-        return DIRECT
-    password = password_of(row)
-    return Exit(Scheme(row["scheme"]), row["host"], row["port"], row["username"] or None, password or None)
+def way_out_of(row: Mapping[str, Any], passwords: Passwords) -> WayOut:
+    """The way out that a row of `route` describes."""
+    reference = row["secret_ref"] or ""
+    leased = LeasedRoute(row["route_id"], row["scheme"], row["host"], row["port"], row["username"], reference)
+    return WayOut(leased, passwords)

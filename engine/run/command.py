@@ -5,6 +5,7 @@ Owns what a command is given and what its exit code and its lines say. Must not 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from .journal import StartJournal
 from .messages import Outcome, Welcome
 from .process_call import STATUS_LOST, ProcessCall
 from .protocol import CHECKPOINT_LIMIT, LineProtocol
+from .references import resolved
 from .shell import ShellPayload, environment, failure_class_of_codes
 from .strays import Commands
 
@@ -32,7 +34,16 @@ class Command(ProcessCall):
         super().__init__(attempt, settings, journal, commands)
         payload = payloads.decode(attempt.run.payload, where="payload")
         self._payload: ShellPayload = params.convert(ShellPayload, payload)
+        self._asked: dict[str, str] = {}
+        """The variables of the payload, their references looked up."""
         self.suspends = self._payload.pause == "stop"
+
+    async def _prepare(self) -> None:
+        await super()._prepare()
+        passwords, asked = self.attempt.passage.passwords, self._payload.env
+        self._asked = await asyncio.to_thread(
+            lambda: {name: resolved(name, value, passwords) for name, value in asked.items()}
+        )
 
     def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
         checkpoint = self.attempt.run.checkpoint or "{}"
@@ -41,8 +52,9 @@ class Command(ProcessCall):
         if self.attempt.run.step:
             given["TASKDECK_ROLLBACK"] = self.attempt.run.step
         hides = self.attempt.held.hides
-        allowed = [name for name in self._settings.environment if not hides(name)]
-        env = environment(self._payload, os.environ, allowed, given)
+        withheld = self._settings.withheld
+        allowed = [name for name in self._settings.environment if not hides(name) and name not in withheld]
+        env = environment(self._asked, os.environ, allowed, given)
         cwd = self._payload.cwd or None
         return lambda: start(self._payload.argv, cwd=cwd, env=env, pass_fds=[fd])
 
@@ -55,7 +67,12 @@ class Command(ProcessCall):
         failure = STATUS_LOST if code is None else failures.from_exit(code, meanings)
         if failure is None:
             return Outcome(run.task_id, run.fence, "succeeded", exit_code=code, tail=tail)
-        return failed(run, self._reported_fault() or failure, exit_code=code, tail=tail)
+        return failed(run, self._reported_fault() or self._fault_behind(failure), exit_code=code, tail=tail)
+
+    def _fault_behind(self, failure: Failure) -> Failure:
+        """The command may not know that it failed for its route; what it calls final is final."""
+        by_route = self.route_fault() if failure.class_ is FailureClass.RETRYABLE else None
+        return by_route or failure
 
     def _reported_fault(self) -> Failure | None:
         """What the command said of a resource before it failed."""

@@ -22,6 +22,7 @@ from .attempts import Attempt, gathered
 from .handlers import Handler
 from .http_session import Http
 from .operations import ROLLING_BACK, Once, inside_operation
+from .passwords import Passwords
 from .request_log import RequestLog
 from .resuming import Resumed
 from .together import Together
@@ -41,6 +42,7 @@ class Context(AttemptView):
         self._queued: list[asyncio.Future[None]] = []
         self._step = ""
         self._requests = RequestLog(attempt)
+        attempt.passage.tell = self._requests.passed
         may_be_direct = handler.info.allow_direct or not handler.info.route
         self._http = Http(attempt, self._requests, direct=may_be_direct)
 
@@ -59,6 +61,11 @@ class Context(AttemptView):
     def http(self) -> Http:
         """HTTP through the route that this attempt holds: `async with ctx.http.get(url) as response: …`."""
         return self._http
+
+    @property
+    def passwords(self) -> Passwords:
+        """Where references to secrets are looked up."""
+        return self._attempt.passage.passwords
 
     async def blocked(self, reason: str, host: str = "") -> None:
         """Say that a target refuses this route though its status didn't (a captcha); `host`: if empty, the one asked last."""
@@ -166,6 +173,10 @@ class Context(AttemptView):
         self._attempt.checkpoint = resumed.data
         if not resumed.as_kept:
             await self._attempt.save(resumed.data, merge=False)
+
+    async def hang_up(self) -> None:
+        """The lease is lost: end what goes out by it."""
+        await self._http.close()
 
     async def settle(self, *, succeeded: bool) -> None:
         """The handler has ended: flush what is queued. Raises what a queued checkpoint met."""

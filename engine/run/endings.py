@@ -20,8 +20,8 @@ from .messages import Outcome, Run
 
 MAX_MESSAGE = 2000
 MAX_LOG_LINE = 64 * 1024
-NO_SECRETS = Redactor((), ())
-"""Masks what looks like a secret; it knows none by value."""
+SECRETS = Redactor()
+"""Masks what looks like a secret, and what this process has looked up (`passwords`)."""
 
 
 class InDoubt(BaseException):
@@ -65,7 +65,7 @@ def timed_out(seconds: float) -> Failure:
     )
 
 
-def failure_of(error: BaseException, now: datetime, redactor: Redactor = NO_SECRETS) -> Failure:
+def failure_of(error: BaseException, now: datetime, redactor: Redactor = SECRETS) -> Failure:
     """What the rules make of an exception."""
     if isinstance(error, Judged):
         return error.failure
@@ -81,7 +81,7 @@ def log_line(text: str, now: datetime) -> str:
     return f"{time} {text[:MAX_LOG_LINE].rstrip()}\n"
 
 
-def safe(text: str, redactor: Redactor = NO_SECRETS) -> str:
+def safe(text: str, redactor: Redactor = SECRETS) -> str:
     """The text as it may be stored and shown: no secret, no control character, of bounded length."""
     return clean(redactor.text(text), limit=MAX_MESSAGE)
 

@@ -48,6 +48,7 @@ from .listening import Listening
 from .loops import Loop
 from .messages import Call, Hello, Reply, encode, from_peer
 from .outcomes import Outcomes
+from .passwords import Passwords
 from .policies import Policies
 from .prober import Prober
 from .reception import Reception
@@ -226,7 +227,8 @@ class Engine:
             outcomes=outcomes,
             on_change=self.wake,
         )
-        self.prober = Prober(self.config, self.clock, self.writer, self.wake)
+        passwords = Passwords(self.clock, self.redactor.learn)
+        self.prober = Prober(self.config, self.clock, self.writer, passwords, self.wake)
         self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
         self.warden.adopt(found.survivors)
         server = await serve(self._socket, self._serve)

@@ -14,6 +14,7 @@ from .attempts import Attempt
 from .calls import HandlerCall
 from .command import Command
 from .endings import failed, failure_of, never_started
+from .gateway import Gateway
 from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
@@ -47,6 +48,7 @@ class Executor:
     commands: Commands
     clock: Clock
     settings: Welcome
+    gateway: Gateway
     closing: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `close` was called and the last attempt has ended."""
@@ -108,7 +110,7 @@ class Executor:
 
     def _call(self, run: Run) -> Call:
         handler = self.registry.handlers[run.type]
-        attempt = Attempt(run, self.uplink, self.clock, handler.info.checkpoint_version)
+        attempt = Attempt(run, self.uplink, self.clock, self.gateway, handler.info.checkpoint_version)
         if run.type == SHELL:
             return Command(attempt, self.settings, self.journal, self.commands)
         if handler.info.sync:

@@ -47,6 +47,7 @@ class HandlerProtocol(LineProtocol):
         """The operation that a person must settle, in words."""
         self.stopped = False
         """It ended because it was asked to."""
+        self._requests = RequestLog(attempt)
 
     max_line: ClassVar[int] = MAX_LINE
 
@@ -105,7 +106,11 @@ class HandlerProtocol(LineProtocol):
         return {}
 
     async def _blocked(self, said: dict[str, Any]) -> dict[str, Any]:
-        RequestLog(self._attempt).blocked(said["host"], said["blocked"])
+        self._requests.blocked(said["host"], said["blocked"])
+        return {}
+
+    async def _requested(self, said: dict[str, Any]) -> dict[str, Any]:
+        self._requests.told_by_process(said)
         return {}
 
     async def _returned(self, said: dict[str, Any]) -> dict[str, Any]:
@@ -128,6 +133,7 @@ class HandlerProtocol(LineProtocol):
         return self._end()
 
     def _end(self) -> dict[str, Any]:
+        self._requests.flush()
         self._on_end()
         return {}
 
@@ -141,6 +147,7 @@ class HandlerProtocol(LineProtocol):
         "on_rollback": (("arguments", "repeatable", "undoes", "scope"), _on_rollback),
         "check": ((), _check),
         "blocked": (("host",), _blocked),
+        "requested": (("method", "status", "ms", "after", "error"), _requested),
         "returned": ((), _returned),
         "failed": ((), _failed),
         "in_doubt": ((), _doubted),

@@ -7,7 +7,7 @@ not open connections.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -15,25 +15,15 @@ from typing import Any
 from msgspec import structs
 
 from ..edge import probe_errors
-from ..edge.exits import Exit, Scheme, secret_url
 from ..rules.failures import Failure, FailureClass
 from ..rules.redaction import Redactor
-from .endings import failure_of, safe
+from .endings import SECRETS, failure_of, safe
 from .messages import LeasedRoute, Run
+from .route_words import is_of_proxy, told_by_forwarder
+from .ways_out import BLAMED, place_of
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 NO_PROXY = "no_proxy"
-BLAMED = "_taskdeck_route_verdict"
-"""Attribute of an exception that was found to be the route's when it was raised."""
-
-_PROXY_ERRORS = {
-    "ClientHttpProxyError",
-    "ClientProxyConnectionError",
-    "ProxyConnectionError",
-    "ProxyError",
-    "ProxyTimeoutError",
-}
-"""Classes by which aiohttp, python-socks, requests, urllib3, httpx and PySocks tell of the proxy itself."""
 
 
 class Held:
@@ -42,9 +32,12 @@ class Held:
     def __init__(self, run: Run) -> None:
         self.resources: Mapping[str, list[str]] = run.resources
         self.route: LeasedRoute | None = run.route
-        self.by_environment = False
-        """Does this whole process go out by the proxy that its environment names?"""
-        self.exit = _exit(run.route) if run.route else Exit(Scheme.DIRECT)
+        self.exit = place_of(run.route)
+        """The way out without its login."""
+        self.limited = bool(run.bandwidth or (run.route and run.route.bandwidth))
+        """Is there a limit of bandwidth, which a local proxy keeps?"""
+        self.lend: Callable[[], str] = lambda: ""
+        """What makes a forwarder for the route and tells its URL."""
 
     @property
     def route_id(self) -> str:
@@ -56,20 +49,15 @@ class Held:
         """The first resource, or None."""
         return next((one for ids in self.resources.values() for one in ids), None)
 
-    @property
-    def proxy(self) -> str:
-        """The proxy's URL with its login, for libraries: names are resolved by the proxy. Empty = no proxy."""
-        if not self.exit.is_proxy:
-            return ""
-        url = secret_url(self.exit)
-        # Elsewhere "socks5" means that names are resolved here, which would tell them to the local network.
-        return f"socks5h{url.removeprefix('socks5')}" if self.exit.scheme is Scheme.SOCKS5 else url
-
     @cached_property
+    def proxy(self) -> str:
+        """The URL of a local proxy, without a login, that leads out by the route, for libraries. Empty = no proxy."""
+        return self.lend() if self.exit.is_proxy or self.limited else ""
+
+    @property
     def redactor(self) -> Redactor:
-        """Masks the route's login besides what is masked anyway."""
-        password = self.exit.password
-        return Redactor([password, f"{self.exit.username or ''}:{password}"] if password else (), ())
+        """Masks every secret that this process has looked up, besides what is masked anyway."""
+        return SECRETS
 
     def variables(self) -> dict[str, str]:
         """The environment of a process that works for this attempt."""
@@ -79,6 +67,7 @@ class Held:
         if proxy := self.proxy:
             given["TASKDECK_PROXY"] = proxy
             given |= dict.fromkeys((*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)), proxy)
+            given |= {NO_PROXY: "", NO_PROXY.upper(): ""}
         return given
 
     def hides(self, name: str) -> bool:
@@ -120,9 +109,9 @@ class Held:
         for one in _causes(error):
             if verdict := getattr(one, BLAMED, None):
                 return self.route_fault(verdict)
-            if self.by_environment and _is_refusal(one):
-                return self.route_fault(probe_errors.Verdict(probe_errors.ErrorType.TCP_REFUSED, str(one)))
-            if _is_of_proxy(one):
+            if verdict := told_by_forwarder(one):
+                return self.route_fault(verdict)
+            if is_of_proxy(one):
                 when = probe_errors.Circumstances(self.exit, "probe")
                 return self.route_fault(probe_errors.classify(one, when), str(one))
         return None
@@ -136,11 +125,6 @@ class Held:
         return Failure(
             FailureClass.RESOURCE_FAULT, kind, message, "failure of the route", detail=self.route_id
         )
-
-
-def _exit(route: LeasedRoute) -> Exit:
-    login = route.username or None, route.password or None
-    return Exit(Scheme(route.scheme), route.host, route.port, *login)
 
 
 def _spelled(pool: str) -> str:
@@ -160,15 +144,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         inner: list[Any] = [one.__cause__, getattr(one, "reason", None), *one.args[:1]]
         waiting += [each for each in inner if isinstance(each, BaseException)]
-
-
-def _is_of_proxy(error: BaseException) -> bool:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & _PROXY_ERRORS) or str(error).startswith("Tunnel connection failed:")
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """urllib tells a refusing proxy as a refused connection; it goes to a target itself only where it was told to."""
-    return type(error).__name__ == "URLError" and isinstance(
-        getattr(error, "reason", None), ConnectionRefusedError
-    )

@@ -7,18 +7,28 @@ Must not choose a route, try another, or keep anything of a request but what `re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .. import ResourceFault
+from ..clock import Clock
+from ..credentials import NoCredential
+from ..edge.exits import BadExit, Exit, Scheme
 from ..edge.http import session, warm_up
+from ..edge.probe_errors import Verdict
+from ..edge.probe_limits import LagMeter
+from ..edge.tunnels import NoTunnel
 from .attempts import Attempt
 from .request_log import Passage, RequestLog
+from .route_words import refused_by_forwarder
+from .ways_out import blamed
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse, TraceConfig
 
+OUTDATED = "_taskdeck_outdated_login"
+"""Attribute of an answer or an exception that only says that the route has another login by now."""
 CLOSE_WITHIN = 1.0
 """Seconds in which connections may say goodbye."""
 
@@ -37,6 +47,9 @@ class Http:
         self._log = log
         self._direct = direct
         self._making: asyncio.Task[ClientSession] | None = None
+        self._old: list[asyncio.Task[ClientSession]] = []
+        """Sessions with a login that is refused by now; requests may still be under way in them."""
+        self._renewing = asyncio.Lock()
         self._closed = False
 
     async def session(self) -> ClientSession:
@@ -86,17 +99,48 @@ class Http:
     async def close(self) -> None:
         """The attempt ends: close the connections and tell the requests that weren't told yet."""
         self._closed = True
-        making, self._making = self._making, None
-        if making is not None:
-            await asyncio.wait({asyncio.ensure_future(_close(making))}, timeout=CLOSE_WITHIN)
+        made = [*self._old, *([self._making] if self._making is not None else [])]
+        self._making, self._old = None, []
+        if made:
+            await asyncio.wait([asyncio.ensure_future(_close(one)) for one in made], timeout=CLOSE_WITHIN)
+        await self._attempt.passage.close()
         self._log.flush()
+
+    async def renewed(self, used: ClientSession) -> bool:
+        """The proxy refused the login of the session `used`: is there another session by now, with another login?"""
+        async with self._renewing:
+            making = self._making
+            if self._closed or making is None or not making.done() or making.result() is not used:
+                return not self._closed
+            if not await self._attempt.passage.way_out.renew():
+                return False
+            self._old.append(making)
+            self._making = None
+            return True
+
+    def kept_back(self, answer: Any) -> Verdict | None:
+        """Why the local proxy answered in place of the target; None where it did not."""
+        headers = getattr(answer, "headers", {}) if self._log.by_forwarder else {}
+        return refused_by_forwarder(headers)
 
     async def _make(self) -> ClientSession:
         held = self._attempt.held
         if held.route is None and not self._direct:
             raise ResourceFault("the type demands a route and the attempt holds none")
         await asyncio.to_thread(warm_up)
-        return session(held.exit, traces=[_trace(self._log, self._attempt.clock.monotonic)])
+        return session(await self._exit(), traces=[_trace(self._log, self._attempt.clock, self.renewed)])
+
+    async def _exit(self) -> Exit:
+        passage = self._attempt.passage
+        try:
+            exit = await passage.way_out.exit()
+        except (NoCredential, BadExit) as error:
+            self._log.unusable(error)
+            raise
+        if not passage.is_limited:
+            return exit
+        self._log.by_forwarder = True
+        return Exit(Scheme.HTTP, "127.0.0.1", passage.port())
 
 
 class Exchange(Generic[Answer]):
@@ -108,19 +152,37 @@ class Exchange(Generic[Answer]):
         self._context: Any = None
 
     def __await__(self) -> Generator[Any, None, Answer]:
-        return self._send().__await__()
+        return self._send(lambda context: context).__await__()
 
     async def __aenter__(self) -> Answer:
-        self._context = self._begin(await self._http.session())
-        return await self._context.__aenter__()
+        return await self._send(lambda context: context.__aenter__())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._context.__aexit__(kind, error, traceback)
 
-    async def _send(self) -> Answer:
-        return await self._begin(await self._http.session())
+    async def _send(self, enter: Callable[[Any], Awaitable[Answer]]) -> Answer:
+        """Send it; once more where it was refused for a login that the route's reference no longer leads to.
+
+        A proxy that refuses a login has passed nothing on, so that nothing is done twice.
+        """
+        made = await self._http.session()
+        self._context = self._begin(made)
+        try:
+            answer = await enter(self._context)
+        except Exception as error:
+            if not getattr(error, OUTDATED, False):
+                raise
+        else:
+            if verdict := self._http.kept_back(answer):
+                answer.release()  # type: ignore[attr-defined]
+                raise blamed(NoTunnel(verdict))
+            if not getattr(answer, OUTDATED, False):
+                return answer
+            answer.release()  # type: ignore[attr-defined]
+        self._context = self._begin(await self._http.session())
+        return await enter(self._context)
 
 
 async def _close(making: asyncio.Task[ClientSession]) -> None:
@@ -129,15 +191,16 @@ async def _close(making: asyncio.Task[ClientSession]) -> None:
         await making.result().close()
 
 
-def _trace(log: RequestLog, now: Callable[[], float]) -> TraceConfig:
-    """What aiohttp tells of each request, passed on to the log."""
+def _trace(log: RequestLog, clock: Clock, renewed: Callable[[ClientSession], Awaitable[bool]]) -> TraceConfig:
+    """What aiohttp tells of each request, passed on to the log. A login that is `renewed` is no news of the route."""
     import aiohttp
 
     async def begin(_: Any, passage: Passage, __: Any) -> None:
-        passage.began = now()
+        passage.began = clock.monotonic()
 
     async def connect(_: Any, passage: Passage, __: Any) -> None:
         passage.connected = False
+        passage.meter = LagMeter(clock).__enter__()
 
     async def connected(_: Any, passage: Passage, __: Any) -> None:
         passage.connected = passage.fresh = True
@@ -148,11 +211,22 @@ def _trace(log: RequestLog, now: Callable[[], float]) -> TraceConfig:
     async def redirected(_: Any, passage: Passage, __: Any) -> None:
         passage.redirected = True
 
-    async def answered(_: Any, passage: Passage, told: aiohttp.TraceRequestEndParams) -> None:
-        log.answered(passage, told.method, told.response.url, told.response.status)
+    async def answered(used: Any, passage: Passage, told: aiohttp.TraceRequestEndParams) -> None:
+        passage.measured()
+        answer = told.response
+        if log.by_forwarder and (verdict := refused_by_forwarder(answer.headers)):
+            log.kept_back(told.method, answer.url, verdict)
+        elif log.refuses_login(answer.url, answer.status) and await renewed(used):
+            setattr(answer, OUTDATED, True)
+        else:
+            log.answered(passage, told.method, answer.url, answer.status, answer.headers.get("Retry-After"))
 
-    async def failed(_: Any, passage: Passage, told: aiohttp.TraceRequestExceptionParams) -> None:
-        log.failed(passage, told.method, told.url, told.exception)
+    async def failed(used: Any, passage: Passage, told: aiohttp.TraceRequestExceptionParams) -> None:
+        passage.measured()
+        if log.refuses_login(told.url, error=told.exception) and await renewed(used):
+            setattr(told.exception, OUTDATED, True)
+        else:
+            log.failed(passage, told.method, told.url, told.exception)
 
     factory: Any = Passage
     trace: Any = aiohttp.TraceConfig(trace_config_ctx_factory=factory)

@@ -50,9 +50,13 @@ async def send(ctx: Context, asked: HttpPayload) -> dict[str, Any]:
     """Send one HTTP request and keep what comes back."""
     target = await _on_disk(asked.save_to, _real, asked.save_to) if asked.save_to else ""
     await ctx.http.session()  # what the library needs is imported now, in a thread
+    passwords = ctx.passwords
+    headers = await asyncio.to_thread(
+        lambda: {name: resolved(name, value, passwords) for name, value in asked.headers.items()}
+    )
     clock = SystemClock()
     began = clock.monotonic()
-    async with ctx.http.request(asked.method, asked.url, **_options(asked)) as response:
+    async with ctx.http.request(asked.method, asked.url, **_options(asked, headers)) as response:
         ms = round((clock.monotonic() - began) * 1000, 1)
         if not asked.expects(response.status):
             raise Judged(_failure(response, clock))
@@ -63,10 +67,9 @@ async def send(ctx: Context, asked: HttpPayload) -> dict[str, Any]:
         return found | await _text(response)
 
 
-def _options(asked: HttpPayload) -> dict[str, Any]:
+def _options(asked: HttpPayload, headers: dict[str, str]) -> dict[str, Any]:
     import aiohttp
 
-    headers = {name: resolved(name, value, os.environ) for name, value in asked.headers.items()}
     seconds = parse_duration(asked.timeout)
     options: dict[str, Any] = {
         "headers": headers,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..config import Config
+from ..credentials import look_up
 from ..edge import secret_files
 from ..errors import Refused, TaskdeckError
 from ..rules import route_merge as rules
@@ -22,7 +23,6 @@ from ..store import inventory, routes
 from ..store.inventory import Declared, json
 from ..store.reading import Reader
 from ..store.transaction import Transaction
-from .passwords import password_of
 
 MOST = 10_000
 """Routes of one list: more would keep the writer from its other work for too long."""
@@ -97,7 +97,7 @@ def _has(known: KnownRoute | None, password: str) -> bool:
     if known is None or not known.values["secret_ref"]:
         return False
     try:
-        return password_of({"route_id": known.id, "scheme": known.identity[0], **known.values}) == password
+        return look_up(known.values["secret_ref"]) == password
     except TaskdeckError:
         return False  # what can't be read here is replaced by what the list says
 

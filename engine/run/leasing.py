@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from ..errors import ConfigError
 from ..rules.route_choice import choose
 from ..rules.route_filter import RouteWish
 from ..rules.route_settings import RouteSettings
@@ -16,7 +15,6 @@ from ..store import routes, slots
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
 from .messages import LeasedRoute
-from .passwords import password_of
 from .policies import Policy
 
 
@@ -60,7 +58,7 @@ class Leasing:
         for route_id in choice.order:
             row = routes.claim_slot(tx, route_id, task, lease, owner)
             if row is not None:
-                return self._leased(row)
+                return _leased(row)
         if choice.direct:
             return None
         for each in known:
@@ -68,11 +66,7 @@ class Leasing:
                 routes.probe_soon(tx, each.id)
         raise NotEnough(f"route {policy.route}: {choice.waits or 'all were taken meanwhile'}")
 
-    def _leased(self, row: Mapping[str, Any]) -> LeasedRoute:
-        try:
-            password = password_of(row)
-        except ConfigError as error:
-            raise NotEnough(f"route {row['route_id']} has no password now", str(error)) from None
-        return LeasedRoute(
-            row["route_id"], row["scheme"], row["host"], row["port"], row["username"], password
-        )
+
+def _leased(row: Mapping[str, Any]) -> LeasedRoute:
+    reference = row["secret_ref"] or ""
+    return LeasedRoute(row["route_id"], row["scheme"], row["host"], row["port"], row["username"], reference)

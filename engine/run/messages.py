@@ -238,7 +238,11 @@ class Outcome(Message, frozen=True):
 
 
 class RouteResult(Message, frozen=True):
-    """What a task saw of its route: `target` is the host, `error_type` an `ErrorType` or empty, `ms` to the headers."""
+    """What a task saw of its route. `target` is the host; empty = it says nothing of any target.
+
+    `error_type` is an `ErrorType` or empty. `ms` runs from the request to its answer's headers, and is there only where a
+    connection was made for it and the worker's loop kept up.
+    """
 
     task_id: int
     fence: int
@@ -247,6 +251,12 @@ class RouteResult(Message, frozen=True):
     error_type: str = ""
     status: int = 0
     ms: float | None = None
+    secure: bool = False
+    """The status came over TLS with the target (or by the word of the handler), so no proxy can have made it up."""
+    retry_after: float | None = None
+    """Seconds for which the target asks to be left alone."""
+    detail: str = ""
+    """In words, without secrets."""
 
 
 class Validated(Message, frozen=True):
@@ -314,6 +324,8 @@ class Welcome(Message, frozen=True):
     """The number of its last report that is recorded."""
     fences: list[int] = msgspec.field(default_factory=list)
     """The attempts that are still its own; of any other nothing counts any more."""
+    withheld: list[str] = msgspec.field(default_factory=list)
+    """Variables that hold passwords of routes: no process of an attempt inherits them."""
 
 
 class Recorded(Message, frozen=True):
@@ -323,17 +335,16 @@ class Recorded(Message, frozen=True):
 
 
 class LeasedRoute(msgspec.Struct, frozen=True, array_like=True):
-    """The network exit that an attempt holds. The password travels on the private socket only and is never written."""
+    """The network exit that an attempt holds. Who goes out by it looks its password up: here is only the reference."""
 
     route_id: str
     scheme: str
     host: str = ""
     port: int = 0
     username: str = ""
-    password: str = ""
-
-    def __repr__(self) -> str:
-        return f"LeasedRoute({self.route_id!r}, {self.scheme}://{self.host}:{self.port})"
+    secret_ref: str = ""
+    bandwidth: float = 0.0
+    """Bytes a second that this worker may receive by it; 0 = as many as come."""
 
 
 class Run(Message, frozen=True):
@@ -365,6 +376,8 @@ class Run(Message, frozen=True):
     """The name of the rollback step that this attempt runs, with the payload as its arguments; empty = the handler itself."""
     doubt: float | None = None
     """Seconds for which it has been in doubt whether that step has happened already; None = it certainly has not."""
+    bandwidth: float = 0.0
+    """Bytes a second that the attempt may receive; 0 = as many as come."""
 
 
 class Ask(Message, frozen=True):

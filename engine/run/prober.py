@@ -17,6 +17,8 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..credentials import NoCredential
+from ..edge.exits import BadExit
 from ..errors import TaskdeckError
 from ..rules import routes as schedule
 from ..rules.route_errors import ErrorType
@@ -26,6 +28,7 @@ from ..store import routes
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .checking import Checks
+from .passwords import Passwords
 
 log = logging.getLogger("taskdeck.prober")
 
@@ -36,15 +39,23 @@ LONGEST_REST = 5.0
 class Prober:
     """Checks routes. `on_change` is called when a check may have freed a route."""
 
-    def __init__(self, config: Config, clock: Clock, writer: Writer, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        writer: Writer,
+        passwords: Passwords,
+        on_change: Callable[[], None],
+    ) -> None:
         self.config = config
         self._clock = clock
         self._writer = writer
+        self._passwords = passwords
         self._on_change = on_change
         self._uniform = random.SystemRandom().uniform
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
-        self._checks = Checks(config.routing, clock)
+        self._checks = Checks(config.routing, clock, passwords)
         self._rest = LONGEST_REST
 
     async def tick(self) -> None:
@@ -121,6 +132,9 @@ class Prober:
             sample, details = await self._probe(row, settings, full)
         except asyncio.CancelledError:
             raise
+        except (NoCredential, BadExit) as error:  # as fatal as a login that the proxy refuses
+            sample = Sample(self._clock.boot(), ErrorType.PROXY_AUTH, stages=0)
+            details = {"detail": str(error)}
         except Exception as error:  # one check ends here: our own mistake is no fault of the route
             log.exception("the check of route %s failed", row["route_id"])
             sample = Sample(self._clock.boot(), ErrorType.INTERNAL, stages=0)
@@ -151,7 +165,7 @@ class Prober:
         self, row: dict[str, Any], settings: RouteSettings, full: bool
     ) -> tuple[Sample, dict[str, Any]]:
         if self._checks.settings != settings:
-            self._checks = Checks(settings, self._clock)
+            self._checks = Checks(settings, self._clock, self._passwords)
         result, region_source, advice = await self._checks.check(row, full=full)
         ms = {f"{stage.name}_ms": stage.ms for stage in result.stages}
         details = {

@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from ..credentials import NoCredential
 from ..edge import trees
+from ..edge.exits import BadExit
 from ..edge.spawn import CannotStart, Child
 from ..errors import InvalidPayload
 from ..rules import failures
@@ -23,12 +25,13 @@ from . import channels
 from .attempts import Attempt
 from .countdown import Countdown
 from .crash import crash_at
-from .endings import failed, failure_of, never_started, safe, timed_out
+from .endings import failed, never_started, safe, timed_out
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome
 from .processes import Process, all_within
 from .protocol import LineProtocol
 from .python_logs import open_log, tail_of
+from .request_log import ROUTE_FAULTS, RequestLog
 from .strays import Closed, Commands
 
 LEFT_BEHIND_GRACE = 1.0
@@ -101,6 +104,7 @@ class ProcessCall(ABC):
         crash_at("after_start_journal")
         ours, theirs = socket.socketpair()
         try:
+            await self._prepare()
             process = self._start(theirs.fileno())
             theirs.close()
             return await self._see_through(process, ours)
@@ -108,12 +112,22 @@ class ProcessCall(ABC):
             return never_started(run)
         except CannotStart as error:
             return failed(run, _cannot_start(error), exit_code=error.equivalent)
-        except InvalidPayload as error:
-            return failed(run, failure_of(error, self.attempt.clock.utc()))
+        except (InvalidPayload, NoCredential, BadExit) as error:
+            return failed(run, self.attempt.held.failure(error, self.attempt.clock.utc()))
         finally:
             theirs.close()
             await self._let_go()
             ours.close()
+
+    async def _prepare(self) -> None:
+        """What takes its time before the process starts: where its route's login can't be had, it does not start."""
+        passage, requests = self.attempt.passage, RequestLog(self.attempt)
+        passage.tell = requests.passed
+        try:
+            await passage.way_out.exit()
+        except (NoCredential, BadExit) as error:
+            requests.unusable(error)
+            raise
 
     async def _let_go(self) -> None:
         """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
@@ -121,6 +135,7 @@ class ProcessCall(ABC):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.attempt.passage.close()
         if self._process is not None:
             self._process.close()
         self._log.close()
@@ -137,6 +152,7 @@ class ProcessCall(ABC):
         with channels.lent(fd) as number:
             given["TASKDECK_FD"] = str(number)
             child = self._commands.spawn(mark, self._spawn(number, given))
+        self.attempt.passage.pids = lambda: [one.pid for one in self._commands.tree(mark, child.pid)]
         self._process = Process(child, mark, self._log, self._commands)
         started = Started(run.task_id, run.fence, child.pid, child.identity.start_time)
         self.attempt.uplink.post(started)
@@ -158,11 +174,19 @@ class ProcessCall(ABC):
         )
         await all_within(clock, LEFT_BEHIND_GRACE, process.output_ended, protocol.ended)
         await process.bury()
+        await self.attempt.passage.close()
         self.attempt.progress.close()
         self.attempt.doubt_all()
         outcome = self._outcome(process)
         left = [msgspec.structs.replace(one, task_id=outcome.task_id) for one in process.left]
         return msgspec.structs.replace(outcome, left=left)
+
+    def route_fault(self) -> Failure | None:
+        """The fault of the route where the last thing that was tried by it failed for that."""
+        lent = self.attempt.passage.lent
+        if lent is None or lent.last is None or lent.last.error_type not in ROUTE_FAULTS:
+            return None
+        return self.attempt.held.route_fault(lent.last)
 
     def _outcome(self, process: Process) -> Outcome:
         """A cancel beats the exit code; a pause or drain beats it once the process was told to end."""
@@ -204,6 +228,7 @@ class ProcessCall(ABC):
         """Another attempt owns the task: this one must end, whatever it has been asked."""
         if self._process is not None:
             self._end(self._process, self._settings.cancel_grace)
+        self._tasks.append(asyncio.ensure_future(self.attempt.passage.close()))  # its lease is gone
 
     def _end(self, process: Process, grace: float) -> None:
         if not self._told_to_end and not process.exited.is_set():

@@ -20,6 +20,7 @@ from ..edge import identity
 from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
 from ..errors import StoreError, Unavailable
+from ..rules.references import kind_of
 from ..rules.tasks import RUNNING
 from ..store import processes, tasks
 from ..store.tasks import ENGINE
@@ -259,6 +260,7 @@ class Reception:
             away_limit=engine.away_limit,
             recorded=recorded,
             fences=sorted(handle.running),
+            withheld=sorted(_variables(self.config)),
         )
 
     async def _hear(self, handle: WorkerHandle, messages: list[Any]) -> None:
@@ -402,3 +404,9 @@ class Reception:
         future = self._validations.pop(answer.req, None)
         if future is not None and not future.done():
             future.set_result(answer.problem)
+
+
+def _variables(config: Config) -> set[str]:
+    """The variables in which routes have their passwords."""
+    references = (each.secret_ref or "" for each in config.routes)
+    return {each.partition(":")[2] for each in references if kind_of(each) == "env"}

@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: `env:NAME` and `file:/path`, resolved where the work starts and never before.
+"""Values of a payload that stand elsewhere (`env:NAME`, `file:/path` …): resolved where the work starts and never before.
 
 Messages hold the reference, never a value.
 """
@@ -6,41 +6,30 @@ Messages hold the reference, never a value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ..credentials import NoCredential
 from ..errors import InvalidPayload
+from ..rules.references import kind_of
+from ..rules.secret_names import is_secret_name
+
+if TYPE_CHECKING:
+    from .passwords import Passwords
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MAX_SECRET = 64 * 1024
-"""Bytes that a `file:` reference may hold."""
 
 
-def resolved(name: str, value: str, own: Mapping[str, str]) -> str:
+def resolved(name: str, value: str, passwords: Passwords) -> str:
     """The value that `value` refers to, or itself where it is no reference; `name` is what it is for.
 
-    `InvalidPayload` where a reference leads nowhere.
+    `InvalidPayload` where a reference leads nowhere. May block, for as long as a command takes.
     """
+    if not kind_of(value):
+        return value
     kind, _, rest = value.partition(":")
-    if kind == "env" and VARIABLE.fullmatch(rest):
-        if rest not in own:
-            raise InvalidPayload(
-                f"{name} refers to {value}", "the worker has no such variable", "set it where taskdeck starts"
-            )
-        return own[rest]
-    if kind == "file" and rest.startswith("/"):
-        return _read(name, Path(rest))
-    return value
-
-
-def _read(name: str, path: Path) -> str:
+    # `--env LANG` is such a reference too, and no secret.
+    masked = kind != "env" or is_secret_name(rest) or is_secret_name(name)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SECRET + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InvalidPayload(f"{name} refers to file:{path}", why) from None
-    if len(data) > MAX_SECRET or "\0" in text:
-        raise InvalidPayload(f"{name} refers to file:{path}", f"it is over {MAX_SECRET} bytes or holds a NUL")
-    return text.removesuffix("\n")
+        return passwords.look_up(value, masked=masked)
+    except NoCredential as error:
+        raise InvalidPayload(f"{name} refers to {value}", error.why, error.remedy) from None

@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 
 from ..edge import spawn
-from .references import VARIABLE, resolved
+from .references import VARIABLE
 
 
 class ShellPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One command. Values of `env` are literal, or references resolved at the start: `env:NAME`, `file:/path`."""
+    """One command. Values of `env` are literal, or references looked up at the start: `env:NAME` and the like."""
 
     argv: list[str]
     cwd: str = ""
@@ -35,13 +35,9 @@ class ShellPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def environment(
-    payload: ShellPayload, own: Mapping[str, str], allowed: list[str], given: Mapping[str, str]
+    asked: Mapping[str, str], own: Mapping[str, str], allowed: list[str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The command's variables: allowed ones of `own`, those of the payload, then `given`.
-
-    Raises `InvalidPayload` where a reference leads nowhere; the message holds the reference, never a value.
-    """
-    asked = {name: resolved(name, value, own) for name, value in payload.env.items()}
+    """The command's variables: allowed ones of `own`, those that the payload asks for, then `given`."""
     found = spawn.command_environment(own, allowed, {**asked, **given})
     return found | {"PATH": _with_taskdeck(found.get("PATH", os.defpath))}
 

@@ -48,8 +48,9 @@ class SyncCall(ProcessCall):
         self._spoken: HandlerProtocol | None = None
 
     def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
-        hides = self.attempt.held.hides
-        env = {name: value for name, value in os.environ.items() if not hides(name)} | given
+        hides, withheld = self.attempt.held.hides, self._settings.withheld
+        inherited = {name: value for name, value in os.environ.items() if not hides(name)}
+        env = {name: value for name, value in inherited.items() if name not in withheld} | given
         return lambda: start([sys.executable, "-m", MODULE], env=env, pass_fds=[fd])
 
     def _protocol_on(self, ours: socket.socket) -> LineProtocol:
@@ -84,7 +85,9 @@ class SyncCall(ProcessCall):
             return in_doubt(run, said.in_doubt, tail=tail)
         if said is not None and said.failure is not None:
             message = safe(said.failure.message, self.attempt.held.redactor)
-            return failed(run, msgspec.structs.replace(said.failure, message=message), tail=tail)
+            failure = msgspec.structs.replace(said.failure, message=message)
+            is_judged = failure.rule.startswith("raised ")
+            return failed(run, failure if is_judged else self.route_fault() or failure, tail=tail)
         return failed(run, _vanished(code), exit_code=code, tail=tail)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import NotDone, StopRequested
 from ..clock import Clock
@@ -27,6 +27,9 @@ from .messages import Run
 from .resuming import Resumed
 from .sync_link import Stops, WorkerLink
 from .undo import chosen, of_run
+
+if TYPE_CHECKING:
+    from .sync_http import SyncHttp
 
 EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 PROGRESS_EVERY = 0.25
@@ -51,6 +54,7 @@ class SyncContext(AttemptView):
         self._saved: dict[str, Any] = {}
         self._progress = _Progress(link, clock)
         self._step = ""
+        self._http: SyncHttp | None = None
 
     @property
     def checkpoint(self) -> Mapping[str, Any]:
@@ -173,9 +177,27 @@ class SyncContext(AttemptView):
         payloads.encode(payload)
         self.say(event=event_type, message=message, payload=payload)
 
-    def blocked(self, reason: str, host: str) -> None:
-        """Say that `host` refuses this route although its status didn't (a captcha)."""
-        self._link.ask(blocked=reason, host=named_host(host))
+    @property
+    def http(self) -> SyncHttp:
+        """HTTP through the route that this attempt holds: `ctx.http.get(url).json()`."""
+        if self._http is None:
+            from .sync_http import SyncHttp  # most handlers do without, and start faster
+
+            info = self._handler.info
+            direct = info.allow_direct or not info.route
+            self._http = SyncHttp(self._held, self._clock, self._tell, direct=direct)
+        return self._http
+
+    def blocked(self, reason: str, host: str = "") -> None:
+        """Say that a target refuses this route though its status didn't (a captcha); `host`: if empty, the one asked last."""
+        last = self._http.host if self._http else ""
+        if not (host or last):
+            raise ValueError("no request was made by ctx.http yet: name the host that refuses")
+        self._link.ask(blocked=reason, host=named_host(host or last))
+
+    def _tell(self, **request: Any) -> None:
+        if self._link.is_ours:
+            self._link.ask(**request)
 
     def check(self) -> None:
         """Raise `StopRequested` where the task shall pause or stop; for places where there is nothing to save."""
@@ -193,6 +215,8 @@ class SyncContext(AttemptView):
         """The handler has ended: say what wasn't said yet; of a forked child nothing is said."""
         if not self._link.is_ours:
             return
+        if self._http is not None:
+            self._http.close()
         self._progress.close()
         if succeeded:
             self._end_step()

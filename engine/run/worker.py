@@ -25,6 +25,7 @@ from ..errors import TaskdeckError
 from . import channels
 from .executor import Executor
 from .fingerprints import fingerprint
+from .gateway import Gateway
 from .handlers import Registry, load
 from .journal import StartJournal
 from .lifeline import Lifeline
@@ -63,6 +64,7 @@ class Worker:
         self.loop = asyncio.new_event_loop()
         self.spool = Spool(options.journal.with_suffix(".spool"))
         self.uplink = Uplink(None, self.loop, self.spool)
+        self.gateway = Gateway(clock)
         self.executor: Executor | None = None
         self._incarnation: str = options.incarnation
         self._handlers = fingerprint(options.handler, options.handlers_root.resolve())
@@ -177,7 +179,9 @@ class Worker:
         """Work for this engine: the first, or one that goes on where another was."""
         if self.executor is None:
             registry = self.registry or Registry()
-            self.executor = Executor(registry, self.uplink, self.journal, self.commands, self.clock, welcome)
+            self.executor = Executor(
+                registry, self.uplink, self.journal, self.commands, self.clock, welcome, self.gateway
+            )
         else:
             self.executor.settings = welcome
             self.executor.disown_others(welcome.fences)

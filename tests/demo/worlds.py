@@ -18,6 +18,7 @@ from typing import Any
 from taskdeck.engine.edge.exits import Exit, Scheme
 from taskdeck.engine.run import messages as m
 from tests.run.engine_double import eventually
+from tests.secret_files import reference
 
 PATIENCE = 15.0
 
@@ -70,7 +71,7 @@ class World:
     def route(self, id: str) -> m.LeasedRoute:
         one = self.proxy(id)
         return m.LeasedRoute(
-            id, one["scheme"], one["host"], one["port"], one["username"] or "", self.password(id)
+            id, one["scheme"], one["host"], one["port"], one["username"] or "", reference(self.password(id))
         )
 
     def ledger(self) -> list[dict[str, Any]]:

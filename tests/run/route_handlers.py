@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 from taskdeck.engine import Context, Fatal, ResourceFault, task
@@ -101,3 +103,16 @@ async def leaks(ctx: Context) -> None:
 @task("imported")
 async def imported(ctx: Context) -> bool:
     return "aiohttp" in sys.modules
+
+
+@task("fetch_twice")
+async def fetch_twice(ctx: Context, params: dict[str, str]) -> Any:
+    """Fetch once, wait until the gate (a named pipe) is opened, fetch again by another connection."""
+    answers = []
+    for n in range(2):
+        async with ctx.http.get(params["url"], headers={"connection": "close"}) as response:
+            answers.append(await response.text())
+        if n == 0:
+            ctx.progress(1)
+            await asyncio.to_thread(Path(params["gate"]).read_text)
+    return answers

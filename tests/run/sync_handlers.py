@@ -272,3 +272,16 @@ def together(ctx: SyncContext, params: dict[str, Any]) -> Any:
         if params.get("raise"):
             raise Fatal("in the middle")
     return dict(ctx.checkpoint)
+
+
+@task("sync_fetch")
+def sync_fetch(ctx: SyncContext, params: dict[str, Any]) -> Any:
+    answers = [ctx.http.get(params["url"]) for _ in range(params.get("times", 1))]
+    if params.get("blocked"):
+        ctx.blocked("captcha")
+    return [[one.status, one.text] for one in answers]
+
+
+@task("variables")
+def variables(ctx: SyncContext, params: dict[str, Any]) -> Any:
+    return [os.environ.get(name) for name in params["names"]]

@@ -19,10 +19,13 @@ from taskdeck.engine.errors import TaskdeckError, Unavailable
 from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_settings import RouteSettings
 from taskdeck.engine.run.checking import Checks
+from taskdeck.engine.run.passwords import Passwords
 from tests.edge.fakes.certificates import authority, server_context
 from tests.edge.fakes.judge import FakeJudge
 
 T = ErrorType
+
+PASSWORDS = Passwords(SystemClock(), lambda _: None)
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Lab:
             "probe_urls": (self.judge.url("/nonce"),),
             "ip_urls": (self.judge.url("/ip"),),
         }
-        return Checks(RouteSettings(**(asked | settings)), SystemClock(), find_regions)
+        return Checks(RouteSettings(**(asked | settings)), SystemClock(), PASSWORDS, find_regions)
 
     def row(self, **columns: Any) -> dict[str, Any]:
         return {

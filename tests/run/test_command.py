@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from taskdeck.engine.edge import adoption
 from taskdeck.engine.run import messages as m
 from tests.faults import fault
 from tests.run.engine_double import EngineDouble, engine, eventually, running
+from tests.secret_files import reference
 
 SPEAK = """
 import json, os, socket, sys, time
@@ -48,6 +50,7 @@ def test_a_command_sees_its_task_its_directory_and_only_allowed_variables(tmp_pa
     place.mkdir()
     secret = tmp_path / "secret"
     secret.write_text("from a file\n")
+    secret.chmod(0o600)
     env = {"PLAIN": "as it is", "FROM": "env:ELSEWHERE", "FILED": f"file:{secret}"}
     with engine(tmp_path, environ={"ELSEWHERE": "from the worker", "HIDDEN": "not for commands"}) as double:
         script = "import os; print(os.getcwd()); print(dict(os.environ)); print(os.getsid(0) == os.getpid())"
@@ -488,7 +491,7 @@ def test_arguments_arrive_literally(tmp_path: Path) -> None:
         assert not (tmp_path / "PWN").exists()
 
 
-ROUTE = m.LeasedRoute("eu-1", "socks5", "proxy.example.net", 1080, "bob", "hunter2pw")
+ROUTE = m.LeasedRoute("eu-1", "socks5", "proxy.example.net", 1080, "bob", reference("hunter2pw"))
 SHOW = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if 'roxy' in k.lower() or 'SKDECK_R' in k}))"
 
 
@@ -499,10 +502,14 @@ def test_a_command_is_told_what_it_holds_and_no_other_proxy(tmp_path: Path) -> N
         fence = double.shell(sys.executable, "-c", SHOW, resources=resources, route=ROUTE)
         outcome = double.outcome(fence)
         assert outcome.kind == "succeeded"
-        url = "socks5h://bob:hunter2pw@proxy.example.net:1080"
+        told = json.loads(log(double, fence))
+        url = told["TASKDECK_PROXY"]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
         names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
-        assert json.loads(log(double, fence)) == dict.fromkeys(names, url) | {
+        assert told == dict.fromkeys(names, url) | {
             "TASKDECK_PROXY": url,
+            "no_proxy": "",
+            "NO_PROXY": "",
             "TASKDECK_ROUTE": "eu-1",
             "TASKDECK_RESOURCE_GPU_A_1": "gpu-1 gpu-3",
             "TASKDECK_RESOURCE_BROWSER": "b-2",

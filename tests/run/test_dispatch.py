@@ -196,7 +196,11 @@ def test_a_route_of_the_group_is_leased_without_its_password_in_the_database(
     scratch.add(route="eu")
     (run,) = Engine(scratch).tick()
     assert run.route is not None
-    assert (run.route.route_id, run.route.username, run.route.password) == ("eu-1", "bob", "hunter2hunter2")
+    assert (run.route.route_id, run.route.username, run.route.secret_ref) == (
+        "eu-1",
+        "bob",
+        "env:EU_PASSWORD",
+    )
     assert "hunter2" not in repr(run)
     assert b"hunter2" not in scratch.path.read_bytes()
     assert b"hunter2" not in scratch.path.with_name("taskdeck.db-wal").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from taskdeck.engine.run import messages as m
 from tests.run.engine_double import engine
+from tests.secret_files import reference
 
 HANDLERS = str(Path(__file__).with_name("route_handlers.py"))
 PASSWORD = "hunter2pw"
 RESOURCES = {"browser": ["browser-2"], "gpu": ["gpu-1", "gpu-3"]}
-ROUTE = m.LeasedRoute("eu-1", "socks5", "proxy.example.net", 1080, "bob", PASSWORD)
+ROUTE = m.LeasedRoute("eu-1", "socks5", "proxy.example.net", 1080, "bob", reference(PASSWORD))
 
 
 def test_a_handler_sees_what_its_attempt_holds(tmp_path: Path) -> None:
@@ -26,11 +28,12 @@ def test_a_handler_sees_what_its_attempt_holds(tmp_path: Path) -> None:
             False,
         )
         seen = double.result(double.run("holds", resources=RESOURCES, route=ROUTE))
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", seen["proxy"])
         assert seen == {
             "resource": "browser-2",
             "resources": RESOURCES,
             "route": "eu-1",
-            "proxy": f"socks5h://bob:{PASSWORD}@proxy.example.net:1080",
+            "proxy": seen["proxy"],
         }
         nothing = {"resource": None, "resources": {}, "route": None, "proxy": ""}
         assert double.result(double.run("holds")) == nothing
@@ -71,7 +74,7 @@ def test_the_password_of_a_route_is_masked_by_its_value_wherever_it_comes_up(tmp
 
 def test_a_route_that_cannot_be_used_fails_its_attempt_alone(tmp_path: Path) -> None:
     with engine(tmp_path, HANDLERS) as double:
-        broken = m.LeasedRoute("eu-1", "gopher", "h", 1, "bob", PASSWORD)
+        broken = m.LeasedRoute("eu-1", "gopher", "h", 1, "bob", reference(PASSWORD))
         outcome = double.outcome(double.run("holds", route=broken))
         assert outcome.kind == "failed"
         assert PASSWORD not in outcome.failure

@@ -19,6 +19,7 @@ from taskdeck.engine.run import messages as m
 from tests.edge.fakes.certificates import server_context
 from tests.edge.fakes.judge import FakeJudge
 from tests.run.engine_double import EngineDouble, engine
+from tests.secret_files import reference
 
 HANDLERS = str(Path(__file__).with_name("route_handlers.py"))
 PASSWORD = "hunter2pw"
@@ -26,8 +27,8 @@ Result = TypeVar("Result")
 
 
 def route(proxy: FakeProxy, scheme: str = "http") -> m.LeasedRoute:
-    login = proxy.login or ("", "")
-    return m.LeasedRoute("eu-1", scheme, "127.0.0.1", proxy.port, *login)
+    name, password = proxy.login or ("", "")
+    return m.LeasedRoute("eu-1", scheme, "127.0.0.1", proxy.port, name, reference(password))
 
 
 async def driven(folder: Path, act: Callable[[EngineDouble], Result], **environ: str) -> Result:
@@ -134,8 +135,8 @@ async def test_a_failure_of_the_route_is_the_routes_and_not_the_tasks(tmp_path: 
         assert judge.connections == 0
 
 
-def replace_login(leased: m.LeasedRoute, *login: str) -> m.LeasedRoute:
-    return m.LeasedRoute(leased.route_id, leased.scheme, leased.host, leased.port, *login)
+def replace_login(leased: m.LeasedRoute, name: str, password: str) -> m.LeasedRoute:
+    return m.LeasedRoute(leased.route_id, leased.scheme, leased.host, leased.port, name, reference(password))
 
 
 async def test_a_failure_of_the_target_is_the_tasks_and_says_nothing_of_the_route(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from taskdeck.engine.run import messages as m
 from tests.edge.fakes.judge import FakeJudge
 from tests.run.engine_double import EngineDouble, eventually, kill, running
 from tests.run.engine_double import engine as any_engine
+from tests.secret_files import reference
 
 HANDLERS = str(Path(__file__).with_name("sync_handlers.py"))
 
@@ -49,16 +51,18 @@ def test_a_sync_handler_gets_typed_parameters_and_its_result_arrives(tmp_path: P
 def test_a_sync_handler_sees_its_attempt_and_what_it_holds_from_a_session_of_its_own(tmp_path: Path) -> None:
     with engine(tmp_path, environ={"NO_PROXY": "*"}) as double:
         fields = {"retry_count": 2, "max_retry": 5, "scheduled_at": "2026-11-29T17:12:40.123456Z"}
-        leased = m.LeasedRoute("eu-1", "http", "proxy.example.net", 8080, "bob", "hunter2pw")
+        leased = m.LeasedRoute("eu-1", "http", "proxy.example.net", 8080, "bob", reference("hunter2pw"))
         fence = double.run(
             "view", resources={"browser": ["b-1"]}, route=leased, checkpoint='{"n": 1}', attempt=2, **fields
         )
-        seen, url = double.result(fence), "http://bob:hunter2pw@proxy.example.net:8080"
+        seen = double.result(fence)
+        url = seen["held"][3]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
         assert seen == {
             "task": [42, 2, 2, 5, "2026-11-29T17:12:40.123456Z"],
             "held": ["b-1", {"browser": ["b-1"]}, "eu-1", url],
             "checkpoint": {"n": 1},
-            "proxies": {"http_proxy": url, "NO_PROXY": None, "TASKDECK_FD": None},
+            "proxies": {"http_proxy": url, "NO_PROXY": "", "TASKDECK_FD": None},
             "session": True,
             "light": True,
             "stdin": "",
@@ -343,7 +347,7 @@ async def test_a_library_of_ones_own_goes_out_by_the_route_and_its_failure_is_th
             assert login[1] not in (tmp_path / f"{fence}.log").read_text() + str(double.told)
 
     async with FakeJudge() as judge, HttpProxy(behaviour=behaviour, login=("bob", "right")) as proxy:
-        leased = m.LeasedRoute("eu-1", "http", "127.0.0.1", proxy.port, *login)
+        leased = m.LeasedRoute("eu-1", "http", "127.0.0.1", proxy.port, login[0], reference(login[1]))
         await asyncio.to_thread(act)
 
 

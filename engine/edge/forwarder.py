@@ -1,0 +1,264 @@
+"""A proxy on loopback that leads out by one exit, for programs that can speak neither SOCKS nor a login.
+
+Owns the protocol with its clients: CONNECT, and plain HTTP in absolute form, one request a connection. What it can't pass on
+by the exit it refuses; there is no other way. Who may use it, the exit's login and what becomes of its findings is told from
+outside. Must not keep a URL, a header or a byte of what passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..clock import Clock
+from ..rules.route_errors import ErrorType
+from .exits import WEB, Exit
+from .probe_errors import Verdict
+from .proxy_requests import (
+    CLOSE,
+    ERROR_HEADER,
+    ProxyRequest,
+    Unclear,
+    header,
+    onward_headers,
+    read_request,
+    status_of,
+)
+from .tunnels import MOST_HEAD, NoTunnel, Stream, login_header, open_tunnel, reach_proxy
+
+PIECE = 64 * 1024
+HEAD_WITHIN = 30.0
+"""Seconds in which a client must have said what it wants."""
+LINGER = 5.0
+"""Seconds for which the other direction may go on when the target has ended its own."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one connection through the exit came to. `host` is the target; no `verdict` = something came back from it.
+
+    `status` is that of a plain HTTP answer, 0 where TLS hides it; `retry_after` its header as it stands.
+    """
+
+    host: str
+    verdict: Verdict | None
+    status: int = 0
+    retry_after: str = ""
+
+
+class Surroundings(Protocol):
+    """What a forwarder asks of whoever opened it. All of it is called in the forwarder's loop."""
+
+    async def exit(self) -> Exit:
+        """The exit with its login as it is now."""
+        ...
+
+    async def renew(self) -> bool:
+        """The login was refused: is there another one by now?"""
+        ...
+
+    async def admits(self, theirs: tuple[str, int], ours: tuple[str, int]) -> bool:
+        """May this peer use it?"""
+        ...
+
+    def took(self, count: int) -> float:
+        """So many bytes came; returns the seconds to wait before more may come."""
+        ...
+
+    def found(self, finding: Finding) -> None:
+        """Take what a connection came to."""
+        ...
+
+
+@dataclass
+class Forwarder:
+    """Serves one listening socket until it is closed."""
+
+    around: Surroundings
+    clock: Clock
+    within: float = 30.0
+    """Seconds until a way to the target stands."""
+    tls: ssl.SSLContext | None = None
+    connections: int = 0
+    received: int = 0
+    """Bytes that came from targets."""
+    sent: int = 0
+    _server: asyncio.Server | None = None
+    _open: set[asyncio.Task[None]] = field(default_factory=set)
+    _closed: bool = False
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Begin; the listener is ours from here on."""
+        self._server = await asyncio.start_server(self._accept, sock=listener, limit=MOST_HEAD)
+        if self._closed:
+            await self.close()
+
+    async def close(self) -> None:
+        """End at once: no byte passes any more when it returns."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        ends = list(self._open)
+        for one in ends:
+            one.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            if not self._closed:
+                self.connections += 1
+                await self._client(Stream(reader, writer))
+        except (asyncio.CancelledError, OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _client(self, client: Stream) -> None:
+        theirs, ours = (client.writer.get_extra_info(name)[:2] for name in ("peername", "sockname"))
+        try:
+            async with asyncio.timeout(HEAD_WITHIN):
+                head = await client.reader.readuntil(b"\r\n\r\n")
+        except (asyncio.LimitOverrunError, TimeoutError):
+            return await _refuse(client, 400, "BAD_REQUEST", "this is no request to a proxy")
+        if not await self.around.admits(theirs, ours):
+            return await _refuse(
+                client, 403, "NOT_YOURS", "this proxy serves one attempt of a task, and not you"
+            )
+        try:
+            request = read_request(head)
+        except Unclear as unclear:
+            return await _refuse(client, unclear.status, "BAD_REQUEST", str(unclear))
+        try:
+            await self._serve(client, request)
+        except NoTunnel as error:
+            self.around.found(Finding(request.host, error.verdict))
+            status = 504 if error.verdict.error_type.timeout else 502
+            await _refuse(client, status, error.verdict.error_type, error.verdict.detail)
+
+    async def _serve(self, client: Stream, request: ProxyRequest) -> None:
+        """Pass it on; once more where a proxy answers that it wants another login than it was sent, and there is one."""
+        for again in (True, False):
+            onward = await self._onward(request)
+            try:
+                return await self._pass(client, onward, request)
+            except NoTunnel as error:
+                refused = error.verdict.error_type is ErrorType.PROXY_AUTH and not request.body
+                if not (refused and again and await self.around.renew()):
+                    raise
+            finally:
+                onward.writer.transport.abort()
+
+    async def _onward(self, request: ProxyRequest) -> Stream:
+        """The way to the target, with the login that holds now."""
+        for again in (True, False):
+            exit = await self.around.exit()
+            try:
+                if request.tunnels or exit.scheme not in WEB:
+                    return await open_tunnel(
+                        exit, request.host, request.port, within=self.within, tls=self.tls
+                    )
+                request.login, request.absolute = login_header(exit), True
+                return await reach_proxy(exit, within=self.within, tls=self.tls)
+            except NoTunnel as error:
+                refused = error.verdict.error_type is ErrorType.PROXY_AUTH
+                if not (refused and again and await self.around.renew()):
+                    raise
+        raise AssertionError("the second try returns or raises")
+
+    async def _pass(self, client: Stream, onward: Stream, request: ProxyRequest) -> None:
+        if request.tunnels:
+            client.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            ways = [self._upload(client, onward, None), self._download(onward, client, request.host)]
+        else:
+            onward.writer.write(request.onward())
+            ways = [self._upload(client, onward, request.body), self._answer(onward, client, request)]
+        upload, download = (asyncio.ensure_future(way) for way in ways)
+        try:
+            await asyncio.wait({upload, download}, return_when=asyncio.FIRST_COMPLETED)
+            if request.tunnels or not download.done():  # a plain answer that is whole is the end
+                # Who has ended one direction waits for the other: for long where the target was told, else for a while.
+                told = upload.done() and request.tunnels and onward.writer.can_write_eof()
+                await asyncio.wait({upload, download}, timeout=None if told else LINGER)
+        finally:
+            for way in (upload, download):
+                way.cancel()
+            results = await asyncio.gather(upload, download, return_exceptions=True)
+        if isinstance(results[1], NoTunnel):
+            raise results[1]
+
+    async def _upload(self, client: Stream, onward: Stream, length: int | None) -> None:
+        """What the client sends: all of it, or the body of its one request."""
+        left = length
+        while left is None or left > 0:
+            data = await client.reader.read(PIECE if left is None else min(PIECE, left))
+            if not data:
+                break
+            left = None if left is None else left - len(data)
+            self.sent += len(data)
+            onward.writer.write(data)
+            await onward.writer.drain()
+        if length is None and onward.writer.can_write_eof():
+            with suppress(OSError):
+                onward.writer.write_eof()
+        while length is not None and await client.reader.read(PIECE):
+            pass  # a second request of a connection that ends with the first: only its end is of interest
+
+    async def _answer(self, onward: Stream, client: Stream, request: ProxyRequest) -> None:
+        """A plain HTTP answer: its status is told, and that the connection ends with it."""
+        head = b"HTTP/1.1 100 "
+        while status_of(head) // 100 == 1:
+            try:
+                head = await onward.reader.readuntil(b"\r\n\r\n")
+            except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, OSError) as error:
+                raise NoTunnel(_broken(error, request)) from None
+        status = status_of(head)
+        if not status:
+            raise NoTunnel(_broken(ValueError(), request))
+        if request.absolute and status == 407:
+            raise NoTunnel(Verdict(ErrorType.PROXY_AUTH, "the proxy refused the login"))
+        self.received += len(head)
+        lines = head[:-4].split(b"\r\n")
+        self.around.found(Finding(request.host, None, status, header(lines, b"retry-after")[:100]))
+        client.writer.write(b"\r\n".join([lines[0], *onward_headers(lines), *CLOSE]))
+        await self._download(onward, client, "")
+
+    async def _download(self, onward: Stream, client: Stream, host: str) -> None:
+        """What comes from the target, as fast as it may; with a `host` its first bytes are told."""
+        while data := await onward.reader.read(PIECE):
+            if host:
+                self.around.found(Finding(host, None))
+                host = ""
+            self.received += len(data)
+            client.writer.write(data)
+            await client.writer.drain()
+            if (wait := self.around.took(len(data))) > 0:
+                await self.clock.pause(wait)
+        with suppress(OSError):
+            await client.writer.drain()
+            client.writer.write_eof()
+
+
+def _broken(error: Exception, request: ProxyRequest) -> Verdict:
+    """No whole head of an answer: the proxy's fault where it answers in its own name, else the target's."""
+    if not request.absolute:
+        return Verdict(ErrorType.PROBE_TARGET_DOWN, "the target's answer is not HTTP, or was cut off")
+    if isinstance(error, OSError):
+        return Verdict(ErrorType.TCP_RESET, "the connection was cut off")
+    return Verdict(ErrorType.PROXY_PROTO, "the proxy's answer is not HTTP")
+
+
+async def _refuse(client: Stream, status: int, kind: str, why: str) -> None:
+    """An answer of our own, in words and (for programs) in a header."""
+    body = f"taskdeck: {why}\n".encode()
+    head = f"HTTP/1.1 {status} {kind}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    client.writer.write(f"{head}{ERROR_HEADER}: {kind}\r\nConnection: close\r\n\r\n".encode("latin-1") + body)
+    with suppress(OSError):
+        await client.writer.drain()
