@@ -34,7 +34,7 @@ from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
 from . import engine_rows as rows
-from . import withstanding
+from . import groups, withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
 from .crash import crash_at
@@ -480,6 +480,7 @@ class Engine:
             "recovered": self._recovered[:20],
             "config": self._reloader.description(),
             "storage": self.storage.description(),
+            "descendants": groups.means(self.config.engine.cgroups),
         }
 
     async def _load_types(self) -> None:

@@ -18,6 +18,7 @@ from ..edge import adoption, identity, trees
 from ..edge.identity import Identity, Process
 from ..edge.spawn import Child
 from .groups import AttemptGroups
+from .kin import Kin
 
 EVERY = 0.5
 """Seconds between two looks while commands run …"""
@@ -38,9 +39,10 @@ class _Family:
 class Families:
     """All of one worker. Any thread."""
 
-    def __init__(self, clock: Clock, groups: AttemptGroups) -> None:
+    def __init__(self, clock: Clock, groups: AttemptGroups, kin: Kin) -> None:
         self._clock = clock
         self._groups = groups
+        self._kin = kin
         self._session = os.getsid(0)
         self._families: dict[str, _Family] = {}
         self._lock = Lock()
@@ -87,6 +89,7 @@ class Families:
             begun = self._clock.monotonic()
             with self._lock:
                 self._look()
+                self._write_down()
             self._reap()
             pause = max(EVERY, SHARE * (self._clock.monotonic() - begun))
 
@@ -105,6 +108,16 @@ class Families:
                 family.sessions.add(one.session)
                 waiting += adoption.children(pid)
             family.sessions -= {self._session, 0}
+
+    def _write_down(self) -> None:
+        """Who carries no mark is known only to us; should we be killed, it is found by what stands there."""
+        seen = {mark: set(family.members) for mark, family in self._families.items()}
+        for one in self._adopted():
+            if not one.dead:
+                seen.setdefault(self._owner(one, "") or "", set()).add(one.identity)
+        self._kin.keep(set().union(*seen.values()))
+        for mark, members in seen.items():
+            self._kin.note(mark, members)
 
     def _adopted(self) -> Iterator[Process]:
         """Our children that are neither commands nor a handler's own, which stay in our session."""

@@ -35,6 +35,16 @@ def make(journal: Path) -> Group | None:
     return group
 
 
+def means(wanted: str) -> str:
+    """How the descendants of workers are found from now on, in words, with `engine.cgroups` = `wanted`."""
+    if wanted != "auto":
+        return "marks, sessions and descent; cgroups are off"
+    group = cgroups.below_ours("")
+    if group is None or not os.access(group.path.parent / "cgroup.procs", os.W_OK):
+        return "marks, sessions and descent; no cgroup can be made here"
+    return f"cgroups in {group.path.parent}, marks, sessions and descent"
+
+
 def of_worker(journal: Path) -> Group | None:
     """The group of the worker with this journal, though another engine made it; None where it has none (any more)."""
     try:

@@ -1,11 +1,12 @@
-"""What attempts and workers left running when they ended: found by their group (cgroup) and by the mark in their
-environment, and ended.
+"""What attempts and workers left running when they ended: found by their group (cgroup), the mark in their
+environment and what their worker had written down, and ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from ..clock import Clock
 from ..edge import cgroups, identity, trees
@@ -22,44 +23,61 @@ def worker_mark(database: Path, incarnation: str) -> str:
 
 
 def end_leftovers(
-    database: Path, incarnation: str, task_ids: list[int], clock: Clock, group: Group | None = None
+    database: Path,
+    incarnation: str,
+    task_ids: list[int],
+    clock: Clock,
+    group: Group | None = None,
+    kin: Mapping[Identity, int] = MappingProxyType({}),
 ) -> list[Left]:
     """End every process that these attempts left running, whatever session it fled into. Returns what could not be ended.
 
-    `group` is that of their worker, where it has one. An empty `incarnation` leaves the worker itself, and what its Python
-    handlers started, alone.
+    `group` is that of their worker, where it has one; `kin` whom it wrote down, with their tasks. An empty `incarnation`
+    leaves the worker itself, and what its Python handlers started, alone.
     """
     if group is not None and incarnation:
         group.kill()  # most are gone with that; who left the group, or withstands, is looked for one by one
     left = [
         left_of(process, task_id)
         for task_id in task_ids
-        for process in _end(f"{database_hash(database)}:{task_id}:", groups.of_task(group, task_id), clock)
+        for process in _end(
+            f"{database_hash(database)}:{task_id}:",
+            groups.of_task(group, task_id),
+            [one for one, its_task in kin.items() if its_task == task_id],
+            clock,
+        )
     ]
     if incarnation:
         mark = worker_mark(database, incarnation)
-        left += [left_of(process, _task(process, group)) for process in _end(mark, [group], clock)]
+        left += [left_of(one, kin.get(one) or _task(one, group)) for one in _end(mark, [group], kin, clock)]
     return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
 
 
 def find_leftovers(
-    database: Path, incarnation: str, task_ids: list[int], group: Group | None = None
+    database: Path,
+    incarnation: str,
+    task_ids: list[int],
+    group: Group | None = None,
+    kin: Mapping[Identity, int] = MappingProxyType({}),
 ) -> list[Identity]:
     """The living processes that `end_leftovers` would end."""
     marks = [f"{database_hash(database)}:{task_id}:" for task_id in task_ids]
-    if incarnation:
-        marks.append(worker_mark(database, incarnation))
-    roots = group.members() if group is not None and incarnation else []
+    if not incarnation:
+        return list({one: None for mark in marks for one in trees.find(mark)})
+    roots = [*(group.members() if group else ()), *kin]
+    marks.append(worker_mark(database, incarnation))
     return list({one: None for mark in marks for one in trees.find(mark, roots=roots)})
 
 
-def _end(mark: str, within: Iterable[Group | None], clock: Clock) -> list[Identity]:
+def _end(
+    mark: str, within: Iterable[Group | None], others: Iterable[Identity], clock: Clock
+) -> list[Identity]:
     those = [each for each in within if each is not None]
     return trees.end_tree(
         mark,
         grace=0.0,
         clock=clock,
-        roots=lambda: [one for each in those for one in each.members()],
+        roots=lambda: [*others, *(one for each in those for one in each.members())],
         at_once=lambda: [each.kill() for each in those],
     )
 

@@ -43,10 +43,11 @@ def take_all(
     stories = []
     shared = suspected and sum(row["fence"] in started for row in held) > 1
     for row in held:
-        current = tasks.get(tx, row["id"])
-        if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
-            continue  # it ended, or was taken over, between the look and now (TF023, TF246)
+        current = row
         try:
+            current = tasks.get(tx, row["id"])
+            if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
+                continue  # it ended, or was taken over, between the look and now (TF023, TF246)
             stories.append(
                 tx.unit(
                     lambda tx, row: lose(

@@ -24,7 +24,7 @@ from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import groups, journal, spool, withstanding
+from . import groups, journal, kin, setting_aside, spool, withstanding
 from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import fall_back, take_all
@@ -86,6 +86,7 @@ def forget_files(journal_path: Path, *, unreadable: bool = False) -> None:
     kept = journal_path.with_suffix(".spool")
     _tidy(kept, kept.with_suffix(".unreadable") if unreadable else None)
     groups.forget(journal_path)
+    _tidy(journal_path.with_suffix(kin.SUFFIX), None)
     _tidy(journal_path, None)
 
 
@@ -148,7 +149,13 @@ async def _settle_dead(
     task_ids = [row["id"] for row in held]
     path = journal_of(config, worker)
     left = await asyncio.to_thread(
-        end_leftovers, config.db, worker["incarnation"], task_ids, clock, groups.of_worker(path)
+        end_leftovers,
+        config.db,
+        worker["incarnation"],
+        task_ids,
+        clock,
+        groups.of_worker(path),
+        kin.read(path),
     )
     for problem in left:
         log.error("recovery: %s", problem)
@@ -280,12 +287,25 @@ def leave(tx: Transaction, worker_id: int, pid: int, error: Exception) -> list[s
 
 
 def _orphans(tx: Transaction, alive: set[int], policies: Policies, max_losses: int) -> list[str]:
-    """Tasks that no living worker holds: found by their own row, with no join needed (TF016)."""
+    """Tasks that no living worker holds: found by their own row, with no join needed (TF016).
+
+    Each part stands for itself: what fails in one keeps neither the others nor the engine.
+    """
     held = [row for row in tasks.all_held(tx) if row["worker_id"] not in alive]
     stories = take_all(tx, held, "its worker is gone", {row["fence"] for row in held}, policies, max_losses)
-    slots.sweep(tx)
-    operations.doubt_without_attempt(tx, "recovery")
+    for what, part in (
+        ("what ended attempts had leased can't be given back", slots.sweep),
+        ("operations of ended attempts can't be doubted", _doubt),
+    ):
+        try:
+            tx.unit(part)
+        except Exception as error:
+            setting_aside.tell(tx, what, error)
     return stories
+
+
+def _doubt(tx: Transaction) -> None:
+    operations.doubt_without_attempt(tx, "recovery")
 
 
 def _report(tx: Transaction, stories: list[str], engines: int, workers: int) -> None:

@@ -39,6 +39,14 @@ def set_aside(
     return story
 
 
+def tell(tx: Transaction, what: str, error: Exception) -> None:
+    """Raise the alert for something that failed and is no task's. Trouble of the store is raised again."""
+    _not_of_the_store(error)
+    story = tx.redactor.text(f"{what}: {error}")
+    log.error("%s", story, exc_info=error)
+    tx.event(_ALERT, actor=ENGINE, level="error", reason=REASON, message=story)
+
+
 def _not_of_the_store(error: Exception) -> None:
     if isinstance(error, StoreError) or is_passing(error):
         raise error

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from threading import Lock, Thread
 
 from ..clock import Clock
@@ -19,6 +20,7 @@ from ..edge.identity import Identity
 from ..edge.spawn import Child
 from .families import Families
 from .groups import AttemptGroups
+from .kin import Kin
 
 FAREWELL_GRACE = 1.0
 """Seconds between TERM and KILL when the engine is gone."""
@@ -34,10 +36,12 @@ class Closed(Exception):
 class Commands:
     """Living commands by their mark."""
 
-    def __init__(self, clock: Clock, group: Group | None = None, threads: int = 256) -> None:
+    def __init__(
+        self, clock: Clock, group: Group | None = None, kin: Path | None = None, threads: int = 256
+    ) -> None:
         self.clock = clock
         self._groups = AttemptGroups(group)
-        self.families = Families(clock, self._groups)
+        self.families = Families(clock, self._groups, Kin(kin))
         self.threads = ThreadPoolExecutor(threads, thread_name_prefix="command")
         """For waits on processes: as many as commands may end at once, made when needed."""
         self._alive: dict[str, int] = {}

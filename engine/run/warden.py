@@ -38,7 +38,7 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import groups, recovery, starting, watch_records, withstanding
+from . import groups, kin, recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
 from .crash import crash_at, suppressed
 from .leftovers import end_leftovers
@@ -340,9 +340,9 @@ class Warden:
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held] + handle.forced_by
         incarnation = "" if suppressed("end_worker") else handle.incarnation
-        group = groups.of_worker(handle.journal)
+        group, noted = groups.of_worker(handle.journal), kin.read(handle.journal)
         left = await asyncio.to_thread(
-            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group
+            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group, noted
         )
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)

@@ -22,7 +22,7 @@ from ..edge import adoption, identity
 from ..edge.cgroups import Group
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
-from . import channels
+from . import channels, kin
 from .executor import Executor
 from .fingerprints import fingerprint
 from .gateway import Gateway
@@ -59,7 +59,7 @@ class Worker:
     def __init__(self, options: argparse.Namespace, link: Link, journal: StartJournal, clock: Clock) -> None:
         self.journal = journal
         self.clock = clock
-        self.commands = Commands(clock, options.group)
+        self.commands = Commands(clock, options.group, options.journal.with_suffix(kin.SUFFIX))
         self.registry: Registry | None = None
         self.loop = asyncio.new_event_loop()
         self.spool = Spool(options.journal.with_suffix(".spool"))
@@ -212,6 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.group = None
     # Ctrl+C in the terminal is the engine's to judge. A handler and not SIG_IGN, which commands would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
+    os.register_at_fork(after_in_child=_be_no_worker)
     try:
         journal = StartJournal(options.journal)
         link = connect(options.socket, CONNECT_WITHIN)
@@ -222,6 +223,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worker.introduce()
     worker.serve(load(options.handler, options.handlers_root.resolve()))
     return 0
+
+
+def _be_no_worker() -> None:
+    """A process that a handler forked: what it is sent is meant for it alone, not for the worker's loop (TF145)."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from ..errors import NotFound, Refused, StaleLease
+from ..errors import NotFound, Refused, StaleLease, StoreError
 from ..rules import resources as rules
 from ..rules.resource_states import BUSY, COOLDOWN, FAULT, Kind, ResourceEvent, ResourceState
 from ..rules.resources import Change, Resource
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds, seconds_between
+from .diagnosis import is_passing
 from .transaction import Transaction
 
 ENGINE = "engine"
@@ -301,16 +302,29 @@ def let_rested_return(tx: Transaction) -> str | None:
 
 
 def sweep(tx: Transaction) -> int:
-    """Give back what is held under a fence that no live attempt has: found by its own row. Returns how many."""
-    count = 0
-    for slots in BOTH:
-        rows = slots.rows(tx, f"{HELD} AND s.fence NOT IN (SELECT fence FROM attempt WHERE ended_at IS NULL)")
-        for row in rows:
-            slots.apply(
-                tx, row, rules.release(slots.as_rule(row), tx.boot, dead=True), message="its attempt is gone"
-            )
-        count += len(rows)
-    return count
+    """Give back what is held under a fence that no live attempt has: found by its own row. Returns how many.
+
+    A slot with which that fails stays as it is, and an alert names it; the others are given back.
+    """
+    condition = f"{HELD} AND s.fence NOT IN (SELECT fence FROM attempt WHERE ended_at IS NULL)"
+    return sum(_swept(tx, slots, row) for slots in BOTH for row in slots.rows(tx, condition))
+
+
+def _swept(tx: Transaction, slots: SlotTable, row: Row) -> bool:
+    def give_back(tx: Transaction) -> None:
+        change = rules.release(slots.as_rule(row), tx.boot, dead=True)
+        slots.apply(tx, row, change, message="its attempt is gone")
+
+    try:
+        tx.unit(give_back)
+    except Exception as error:
+        if isinstance(error, StoreError) or is_passing(error):
+            raise
+        story = tx.redactor.text(f"{slots.name(row)} can't be given back and stays {row['state']}: {error}")
+        named = {slots.id_column: row[slots.id_column]}
+        tx.event("ALERT_RAISED", actor=ENGINE, level="error", reason="row_failed", message=story, **named)
+        return False
+    return True
 
 
 def rebase(tx: Transaction) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -339,3 +342,21 @@ async def runs(ctx: Context, params: dict[str, str]) -> None:
     """A child of the handler's own, in the worker itself."""
     child = await asyncio.create_subprocess_exec("sh", "-c", params["script"])
     await child.wait()
+
+
+@task("forks")
+async def forks(ctx: Context, params: dict[str, str]) -> dict[str, Any]:
+    """A process forked from the worker writes to a database over a connection of its own and sends itself TERM."""
+    with closing(sqlite3.connect(params["file"], isolation_level=None)) as ours:
+        ours.execute("CREATE TABLE told (who TEXT)")
+        pid = os.fork()
+        if pid == 0:
+            with closing(sqlite3.connect(params["file"], isolation_level=None)) as own:
+                own.execute("INSERT INTO told VALUES ('child')")
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)  # not reached
+        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+        ours.execute("INSERT INTO told VALUES ('parent')")
+        sound = ours.execute("PRAGMA integrity_check").fetchone()[0]
+        rows = [who for (who,) in ours.execute("SELECT who FROM told ORDER BY rowid")]
+    return {"ended_by": os.waitstatus_to_exitcode(status), "sound": sound, "rows": rows}

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from taskdeck.engine.config import load
 from taskdeck.engine.edge import identity
+from taskdeck.engine.rules.declarations import ResourceDeclaration
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.tasks import NEEDS_REVIEW, PENDING
 from taskdeck.engine.run.recovery import begun, forget_files, recover
+from taskdeck.engine.store import slots
 from taskdeck.engine.store.writer import Writer
 from tests.scratch import Scratch
 
@@ -63,3 +65,19 @@ def test_files_of_a_settled_worker_that_can_not_be_removed_or_read_stop_nothing(
     starts.touch()
     forget_files(starts)
     assert not starts.exists()
+
+
+def test_a_slot_that_can_not_be_given_back_keeps_no_other_and_is_told_of(scratch: Scratch) -> None:
+    scratch.declare(*(ResourceDeclaration(f"b-{number}", pool="browser") for number in (1, 2, 3)))
+    task = scratch.running()
+    scratch.do(slots.take_from_pool, "browser", 3, task, 300.0, "task")
+    for change in (
+        "UPDATE attempt SET ended_at = started_at, outcome = 'lost', reason = 'worker_lost'",
+        "UPDATE resource_slot SET pending = '{\"no\": \"change\"}' WHERE resource_id = 'b-2'",
+    ):
+        scratch.do(lambda tx, sql: tx.connection.execute(sql), change)
+    assert scratch.do(slots.sweep) == 2
+    assert scratch.slots() == {"b-1": "AVAILABLE", "b-2": "LEASED", "b-3": "AVAILABLE"}
+    (told,) = scratch.query("SELECT resource_id, message FROM event_log WHERE reason = 'row_failed'")
+    assert told[0] == "b-2"
+    assert told[1].startswith("b-2 can't be given back and stays LEASED: ")

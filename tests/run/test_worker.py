@@ -256,3 +256,12 @@ def test_the_worker_never_imports_what_opens_the_database(tmp_path: Path) -> Non
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=os.environ
     )
     assert not {"peewee", "sqlite3", "aiohttp", "taskdeck.engine.store"} & set(done.stdout.split())
+
+
+@fault("TF145")
+def test_a_process_that_a_handler_forks_has_connections_and_signals_of_its_own(tmp_path: Path) -> None:
+    with engine(tmp_path, fresh=True) as double:
+        found = double.result(double.run("forks", {"file": str(tmp_path / "own.db")}))
+        assert found == {"ended_by": -signal.SIGTERM, "sound": "ok", "rows": ["child", "parent"]}
+        assert double.result(double.run("echo", {"still": "here"})) == {"still": "here"}
+        assert double.worker.poll() is None

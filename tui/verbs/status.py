@@ -70,6 +70,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "stopping": bool(told.get("stopping")),
                 "config": told.get("config"),
                 "storage": told.get("storage"),
+                "descendants": told.get("descendants"),
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
@@ -81,7 +82,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
         engine = views.holder(line.config)
         told = description(line) if engine.running else {}  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
-        running |= {key: told.get(key) for key in ("config", "storage")}
+        running |= {key: told.get(key) for key in ("config", "storage", "descendants")}
         return base | {"exists": False} | running | nothing
 
 
@@ -100,6 +101,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("", other_settings(line, {"config": found["config"]})),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
             ("storage", _storage(found["storage"])),
+            ("trees", found["descendants"] or ""),
             ("audit", _anchor(found["anchor"])),
             ("next", "\n".join(next_steps(found["counts"], found["engine"]))),
         ],
