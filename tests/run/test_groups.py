@@ -48,8 +48,9 @@ def test_an_orphan_ends_with_its_own_command_though_nothing_else_tells_whose_it_
 def test_what_a_killed_worker_leaves_is_in_its_group_and_is_ended_with_that(tmp_path: Path) -> None:
     with own_group() as group, engine(tmp_path, group=group.path) as double:
         double.shell("sh", "-c", FLEE + "exec sleep 300", task_id=43)
+        eventually(lambda: asleep(group, 43, 2))
         double.run("runs", {"script": FLEE + "exec sleep 300"}, task_id=44)
-        eventually(lambda: asleep(group, 43, 2) and len(named(group.members(), "sleep")) == 4)
+        eventually(lambda: len(named(group.members(), "sleep")) == 4)
         kill(double.worker.pid)
         double.worker.wait()
         members = group.members()
