@@ -21,6 +21,7 @@ from uuid import uuid4
 from taskdeck.engine.edge import trees
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.paths import database_hash
+from taskdeck.engine.run import groups
 from tests import replay
 from tests.tui.calls import called
 
@@ -279,6 +280,7 @@ class Deck:
             for child in self.children:
                 child.poll()
             time.sleep(0.01)
+        groups.sweep(self.db.parent / "logs" / "workers", [])
 
     def _end_helpers(self) -> None:
         for child in self.helpers:

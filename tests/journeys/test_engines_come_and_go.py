@@ -284,3 +284,37 @@ def test_a_handler_that_an_engine_died_before_answering_is_answered_by_the_next(
     assert once.exists()
     assert out.read_text().splitlines() == ["do a", "do b", "do c", "undo c", "undo b", "undo a"]
     assert "lost" not in [each["outcome"] for each in deck.attempts(task_id)]
+
+
+FLEES = "env -i setsid sh -c '(exec 3>&- </dev/null >/dev/null 2>&1; exec sleep 599) & exit' & wait; exec sleep 600"
+"""Leaves one behind that no mark, no session and no parent tells of."""
+
+
+@pytest.mark.parametrize("cgroups", ["auto", "off"])
+@fault("TF133")
+def test_a_stop_without_an_engine_ends_what_killed_workers_left_running(deck: Deck, cgroups: str) -> None:
+    task_id = deck.add("--", "sh", "-c", FLEES)
+    deck.start(TASKDECK_ENGINE__CGROUPS=cgroups)
+    command = deck.until_command(task_id)
+    workers = deck.db.parent / "logs" / "workers"
+    fled = deck.until(lambda: unmarked(workers), "who fled is written down")
+    worker = deck.worker_of(task_id)
+    kill_engine_and_supervisor(deck)
+    kill(worker)
+    deck.until(lambda: process_state(worker) in ("", "Z"), "the worker is gone")
+    assert process_state(fled) in "SR"
+    told = json.loads(deck.ok("stop", "--json"))
+    assert {command, fled} <= set(told["processes"])
+    assert "left" not in told
+    assert process_state(fled) in ("", "Z")
+    assert not deck.processes()
+    deck.start()
+    deck.until_command(task_id)
+    assert deck.show(task_id)["attempt"] == 2
+
+
+def unmarked(workers: Path) -> int:
+    """The pid of one who came to its last program and is written down beside a journal; 0 for none yet."""
+    noted = [int(line.split()[0]) for file in workers.glob("*.kin") for line in file.read_text().splitlines()]
+    names = {pid: Path(f"/proc/{pid}/cmdline") for pid in noted}
+    return next((pid for pid, file in names.items() if file.exists() and b"599" in file.read_bytes()), 0)
