@@ -441,6 +441,22 @@ def _inventory(parent: str, verb: str) -> Any:
     return unit
 
 
+def _kick(parent: str) -> Any:
+    """Take resources or routes (or single slots) away from their holders; `fence`: only that lease."""
+
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+        from .run.kicking import kick
+        from .store import slots
+
+        table, fence = slots.RESOURCES if parent == "resource" else slots.ROUTES, int(args.get("fence") or 0)
+        return [
+            _named(tx, lambda tx, name=name: kick(tx, table, name, actor, fence), name)
+            for name in args["ids"]
+        ]
+
+    return unit
+
+
 def _named(tx: Transaction, act: Any, name: str) -> dict[str, Any]:
     try:
         return {"id": name, "ok": True, "message": tx.unit(act)}
@@ -529,6 +545,8 @@ _UNITS: Mapping[str, Any] = {
     "resource_enable": _inventory("resource", "enable"),
     "resource_disable": _inventory("resource", "disable"),
     "resource_reset": _inventory("resource", "reset"),
+    "resource_kick": _kick("resource"),
+    "route_kick": _kick("route"),
     "route_enable": _inventory("route", "enable"),
     "route_disable": _inventory("route", "disable"),
     "route_reset": _inventory("route", "reset"),

@@ -111,8 +111,12 @@ class SlotTable:
         actor: str = ENGINE,
         message: str = "",
         error: str | None = None,
+        fence: int | None = None,
     ) -> None:
-        """Make a change that the rules allowed, conditionally on what was seen, with its event."""
+        """Make a change that the rules allowed, conditionally on what was seen, with its event.
+
+        `fence`: a new one, for a lease that is taken away. Its owner stays named until the slot is free again.
+        """
         held = change.to in BUSY
         resting = change.until is not None and not held
         columns: dict[str, Any] = {
@@ -129,6 +133,8 @@ class SlotTable:
         if not held:
             columns |= {"task_id": None, "lease_owner": None, "lease_until": None, "lease_until_boot": None}
             columns["pending"] = None
+        if fence is not None:
+            columns |= {"fence": fence, "lease_owner": row["lease_owner"]}
         if error is not None:
             columns["last_error"] = tx.redactor.text(error)
         names = ", ".join(f"{name} = ?" for name in columns)
@@ -283,10 +289,19 @@ def renew(tx: Transaction, worker_id: int, lease: float) -> None:
         )
 
 
+_LEFT = (
+    "(s.lease_owner IS NULL OR NOT EXISTS (SELECT 1 FROM attempt a WHERE a.ended_at IS NULL"
+    " AND s.lease_owner = 'task:' || a.task_id || '/' || a.number))"
+)
+"""Has whoever lost it by a kick ended? Proof of that beats waiting, so the rest goes on until then."""
+
+
 def let_rested_return(tx: Transaction) -> str | None:
     """Units and route slots whose rest is over by time alone are AVAILABLE. Returns when the next one will be (UTC text)."""
     for slots in BOTH:
-        for row in slots.rows(tx, "s.state = 'COOLDOWN' AND s.cooldown_until_boot <= ?", tx.boot):
+        for row in slots.rows(
+            tx, f"s.state = 'COOLDOWN' AND s.cooldown_until_boot <= ? AND {_LEFT}", tx.boot
+        ):
             change = rules.rested(slots.as_rule(row), tx.boot)
             if change is not None:
                 slots.apply(tx, row, change)
@@ -356,6 +371,34 @@ def act(tx: Transaction, slots: SlotTable, name: str, verb: str, actor: str) -> 
         slots.apply(tx, row, change, actor=actor)
         told.append("is drained: disabled when its attempt ends" if change.drain else f"is {change.to}")
     return "; ".join(dict.fromkeys(told))
+
+
+def kick(
+    tx: Transaction, slots: SlotTable, name: str, actor: str, lock_delay: float, fence: int = 0
+) -> list[Row]:
+    """Take away the leases on a resource or route, or on one slot of it (`gpu/2`). Returns the slots as they were held.
+
+    Their holders can do nothing with them any more (a new fence), and nobody else gets them for `lock_delay` seconds nor
+    before the attempt has ended. With `fence` only that lease. Raises `NotFound`, `StaleLease`.
+    """
+    parent, _, number = name.partition("/")
+    rows = slots.rows(tx, f"s.{slots.id_column} = ?", parent)
+    rows = [row for row in rows if not number or str(row["number"]) == number]
+    if not rows:
+        raise NotFound(f"there is no {slots.parent} {name!r}", remedy=f"see: taskdeck {slots.parent} list")
+    held = [row for row in rows if row["task_id"] is not None and fence in (0, row["fence"])]
+    if fence and not held:
+        raise StaleLease(
+            f"{slots.parent} {name} is not held with fence {fence}",
+            "that lease has ended meanwhile",
+            f"see who holds it now: taskdeck {slots.parent} show {parent}",
+        )
+    for row in held:
+        change = rules.expire(slots.as_rule(row), tx.boot, lock_delay, actor)
+        slots.apply(
+            tx, row, change, actor=actor, message="its lease was taken away", fence=tx.next_fences(1)[0]
+        )
+    return held
 
 
 def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None:

@@ -4,27 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from taskdeck.engine import views
+from taskdeck.engine.errors import UsageError, WaitTimeout
 
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..moments import duration
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Its id, or several.")]
+Kicked = Annotated[list[str], typer.Argument(metavar="ID...", help="Its id; gpu/2 is one slot of several.")]
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait", metavar="DURATION", help="Wait until nobody holds them; 124 where they still do then."
+    ),
+]
+Fence = Annotated[
+    int | None,
+    typer.Option(
+        "--fence", metavar="N", min=1, help="Only this lease, as `show` tells it; else it is left alone."
+    ),
+]
 
 
-def act(line: CommandLine, verb: str, ids: Sequence[str]) -> int:
+def act(line: CommandLine, verb: str, ids: Sequence[str], **more: Any) -> int:
     """Do it to each; one line an id. The exit code is 0, or that of the first that was refused."""
     from taskdeck.engine import commands
 
-    found = commands.call(line.config, verb, line.actor, ids=list(dict.fromkeys(ids)))
+    found = commands.call(line.config, verb, line.actor, ids=list(dict.fromkeys(ids)), **more)
     return output.results(
         found, as_json=line.json, told=lambda each: f"{each['id']} {look.tidy(each['message'])}"
     )
+
+
+def kick(line: CommandLine, parent: str, ids: Sequence[str], fence: int | None) -> int:
+    """Take them away from whoever holds them."""
+    if fence is not None and len(ids) != 1:
+        raise UsageError("--fence is for one lease", remedy="name one resource, route or slot")
+    return act(line, f"{parent}_kick", ids, fence=fence)
+
+
+def drain(line: CommandLine, parent: str, ids: Sequence[str], wait: str | None) -> int:
+    """Take them out of service when their attempts end, and wait for that if asked to."""
+    seconds = duration(wait, "--wait")
+    code = act(line, f"{parent}_disable", ids)
+    if seconds is None or code:
+        return code
+    output.flush()
+    with views.open_view(line.config) as view:
+        while holders := _holders(view, parent, ids):
+            if seconds <= 0:
+                shown = ", ".join(f"{name} by {tasks}" for name, tasks in holders.items())
+                raise WaitTimeout(
+                    f"the wait of {wait} is over", f"held: {shown}", "they are drained all the same"
+                )
+            began = views.now()
+            view.wait_for_change(min(seconds, 5))
+            seconds -= max((views.now() - began).total_seconds(), 0.0)
+    return code
+
+
+def _holders(view: views.View, parent: str, ids: Sequence[str]) -> dict[str, str]:
+    """Which of these are held, and by which tasks."""
+    if parent == "route":
+        found = {each.id: list(each.tasks) for each in view.routes() if each.id in ids}
+    else:
+        found: dict[str, list[int]] = {}
+        for slot in view.resources():
+            if slot.resource in ids and slot.task is not None:
+                found.setdefault(slot.resource, []).append(slot.task)
+    return {name: " ".join(f"#{task}" for task in tasks) for name, tasks in found.items() if tasks}
 
 
 def paints() -> dict[str, str]:

@@ -119,3 +119,15 @@ def disable(ctx: typer.Context, ids: named.Ids) -> int:
 def reset(ctx: typer.Context, ids: named.Ids) -> int:
     """End a rest, or make a faulty resource available: you have looked at it."""
     return named.act(ctx.obj, "resource_reset", ids)
+
+
+@resource.command()
+def drain(ctx: typer.Context, ids: named.Ids, wait: named.Wait = None) -> int:
+    """Give resources to nobody else, and take them out of service when their attempts end."""
+    return named.drain(ctx.obj, "resource", ids, wait)
+
+
+@resource.command()
+def kick(ctx: typer.Context, ids: named.Kicked, fence: named.Fence = None) -> int:
+    """Take resources away from whoever holds them: the attempt is stopped, its task stays paused."""
+    return named.kick(ctx.obj, "resource", ids, fence)

@@ -161,3 +161,18 @@ def disable(ctx: typer.Context, ids: named.Ids) -> int:
 def reset(ctx: typer.Context, ids: named.Ids) -> int:
     """Let routes that rest or are in fault be checked now."""
     return named.act(ctx.obj, "route_reset", ids)
+
+
+@route.command()
+def drain(ctx: typer.Context, ids: named.Ids, wait: named.Wait = None) -> int:
+    """Give routes to nobody else, and take them out of service when their attempts end."""
+    return named.drain(ctx.obj, "route", ids, wait)
+
+
+@route.command()
+def kick(ctx: typer.Context, ids: named.Kicked, fence: named.Fence = None) -> int:
+    """Take routes away from whoever holds them: the attempt is stopped, its task stays paused."""
+    return named.kick(ctx.obj, "route", ids, fence)
+
+
+route.command("probe", help="The same as `check`.")(check)
