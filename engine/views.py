@@ -335,6 +335,14 @@ class View:
         """One route with its slots, last samples and targets, and why it can't be chosen now. Raises `NotFound`."""
         return self._stock.route(route_id, samples)
 
+    def why_not(self, wish: str) -> dict[str, str]:
+        """Why a task can't get each route of a group (or this route) now, in words; empty where it can."""
+        return self._stock.why_not(wish)
+
+    def latencies(self, route_ids: Sequence[str], limit: int = 16) -> dict[str, list[float | None]]:
+        """The last results of these routes in milliseconds, the newest last; None for one that failed."""
+        return self._stock.latencies(route_ids, limit)
+
     def missing(self, needs: Iterable[str], routes: Iterable[str]) -> list[str]:
         """What of these needs (`POOL[:N]`) and groups or ids of routes neither exists now nor comes with the next engine."""
         inventory = [each for each in self.resources() if each.removed_at is None]

@@ -88,6 +88,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
 
     `why_not`: why a task can't get it now, in words; empty where it can. `verified`: the last passed check proved that no
     proxy answered in the judge's place (None = none passed yet). `region_source`: whose word the region is.
+    `held_since` is the first of the leases that there are now, `lease_until` the first to end.
     """
 
     id: str
@@ -112,6 +113,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     busy: int
     tasks: list[int]
+    held_since: str | None
+    lease_until: str | None
     min_reuse: float
     password: str | None
     expected_ip: str | None

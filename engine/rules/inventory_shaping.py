@@ -75,6 +75,7 @@ class InventoryShaper:
         """A route with what is known of it at this moment; `more` are the fields that only one route has."""
         row, slots, standing, health, score, timeouts = known
         resting = [slot for slot in slots if slot["state"] == standing.state and slot["cooldown_until"]]
+        held = [slot for slot in slots if slot["task_id"] is not None]
         first = min(resting, key=lambda slot: slot["cooldown_until"], default=None)
         return RouteView(
             id=row["route_id"],
@@ -94,7 +95,9 @@ class InventoryShaper:
             last_error_detail=self._text(row["last_error_detail"]),
             labels=_json(row["labels"], dict[str, str]),
             busy=sum(slot["state"] in BUSY for slot in slots),
-            tasks=sorted({slot["task_id"] for slot in slots if slot["task_id"] is not None}),
+            tasks=sorted({slot["task_id"] for slot in held}),
+            held_since=min((slot["last_used_at"] for slot in held if slot["last_used_at"]), default=None),
+            lease_until=min((slot["lease_until"] for slot in held if slot["lease_until"]), default=None),
             password=row["secret_ref"],
             expected_regions=_json(row["expected_regions"], list[str]),
             stages=StagesView(row["tcp_ms"], row["probe_ms"], row["exit_ms"]),

@@ -63,8 +63,20 @@ class Stock:
             slots=[self._shaper.slot(row) for row in found[0].slots],
             samples=[self._shaper.sample(row) for row in reading.samples(self._reader, route_id, samples)],
             targets=[self._shaper.target(row) for row in reading.targets(self._reader, route_id)],
-            why_not=reading.why_not_chosen(self._reader, moment, route_id),
+            why_not=reading.why_not_chosen(self._reader, moment, route_id).get(route_id, ""),
         )
+
+    def why_not(self, wish: str) -> dict[str, str]:
+        """Why each route of a group can't be chosen now; empty for those that can."""
+        from ..store import inventory_reading as reading
+
+        return reading.why_not_chosen(self._reader, self._moment(), wish)
+
+    def latencies(self, route_ids: Sequence[str], limit: int) -> dict[str, list[float | None]]:
+        """The last results of these routes in milliseconds, the newest last; None for one that failed."""
+        from ..store import inventory_reading as reading
+
+        return reading.latencies(self._reader, route_ids, limit)
 
     def held(self, rows: Sequence[Row]) -> Callable[[Row], dict[str, Any]]:
         """What each of these tasks holds now; where none can hold anything nothing is read."""

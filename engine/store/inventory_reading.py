@@ -6,7 +6,7 @@ What the engine decides by is asked of the same functions (`slots.rooms`, `route
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -95,15 +95,32 @@ def _facts(tx: Transaction, row: Row, of_route: list[Row], settings: RouteSettin
     )
 
 
-def why_not_chosen(reader: Reader, moment: Moment, route_id: str) -> str:
-    """Why no task can get this route now, in the words of the choice itself; empty where one can."""
+def why_not_chosen(reader: Reader, moment: Moment, wish: str) -> dict[str, str]:
+    """Why a task that asks for this group (or route) can't get each of its routes now, in the words of the choice itself.
 
-    def question(connection: sqlite3.Connection) -> str:
+    Empty for those that it can get.
+    """
+
+    def question(connection: sqlite3.Connection) -> dict[str, str]:
         tx = moment.reading(connection)
-        found = engine_routes.candidates(tx, route_id, moment.settings)
-        return next((why_not(each, RouteWish(), tx.boot) for each in found if each.id == route_id), "")
+        found = engine_routes.candidates(tx, wish, moment.settings)
+        return {each.id: why_not(each, RouteWish(), tx.boot) for each in found}
 
     return reader.ask(question)
+
+
+def latencies(reader: Reader, route_ids: Sequence[str], limit: int) -> dict[str, list[float | None]]:
+    """The last results of these routes in milliseconds, the newest last; None for one that failed."""
+    marks = ",".join("?" * len(route_ids))
+    sql = (
+        "SELECT route_id, CASE WHEN error_type IS NULL THEN ms END AS ms FROM (SELECT *, row_number() OVER"
+        f" (PARTITION BY route_id ORDER BY id DESC) AS place FROM route_sample WHERE route_id IN ({marks}))"
+        " WHERE place <= ? ORDER BY id"
+    )
+    found: dict[str, list[float | None]] = {}
+    for row in _rows(reader, sql, *route_ids, limit):
+        found.setdefault(row["route_id"], []).append(row["ms"])
+    return found
 
 
 def samples(reader: Reader, route_id: str, limit: int) -> list[Row]:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from taskdeck.engine.errors import TaskdeckError
 
 from .. import format as look
-from .screens.confirm import Confirm
+from .screens.confirm import Confirm, Typed
 from .screens.page import Target
 from .widgets.panes import Table, moment
 
 if TYPE_CHECKING:
+    from taskdeck.engine.commands import Import
+
     from .app import DeckApp
 
 DEFER = 5.0
@@ -68,8 +70,26 @@ class Acting:
             on, off = TOGGLES[target.kind]
             enabling = all(target.states.get(each) == "DISABLED" for each in target.ids)
             self._begin(on if enabling else off, _whole(target.ids))
+        elif verb == "kick" and target.kind in TOGGLES:
+            await self._kick(target)
         elif (target.kind, verb) in VERBS:
             self._begin(VERBS[target.kind, verb], _whole(target.ids))
+
+    async def _kick(self, target: Target) -> None:
+        """Take them from who holds them, once the name (or how many) is typed: nothing gives an attempt its lease back."""
+        held = [each for each in target.ids if target.held.get(each)]
+        if not held:
+            self._deck.say(f"nobody holds {names(target.ids)}")
+            return
+        word = str(held[0]) if len(held) == 1 else str(len(held))
+        what = f"kick {_held_by(target, held)}?"
+        told = "its attempt is stopped and its task stays paused; nobody gets it before that has ended"
+        # What was seen is meant: a lease that another attempt has taken since is left alone.
+        fence = target.fences.get(held[0], 0) if len(held) == 1 else 0
+        await self._deck.push_screen(
+            Typed(what, told, word),
+            lambda yes: self._begin(f"{target.kind}_kick", held, fence=fence) if yes else None,
+        )
 
     async def act_named(self, verb: str, target: Target) -> None:
         """The same by name, as it was typed."""
@@ -95,6 +115,19 @@ class Acting:
             )
         else:
             self._begin(verb, ids, delay=DEFER)
+
+    def import_list(self, found: Import | None) -> None:
+        """Import a list of routes that was looked at, in a thread."""
+        if found is not None:
+            self._ask(self._import(found))
+
+    async def _import(self, found: Import) -> None:
+        try:
+            lines = await self._deck.bridge.import_list(found)
+        except TaskdeckError as error:
+            self._deck.say(f"nothing was imported: {error}", wrong=True)
+        else:
+            self._deck.say(f"imported {len(lines)} routes" if len(lines) != 1 else "imported 1 route")
 
     def undo(self) -> None:
         """Take back the last thing that has not been done yet."""
@@ -181,6 +214,12 @@ def names(ids: Sequence[Any]) -> str:
     """`#4, #5`, of many the first and how many more."""
     shown = ", ".join(_name(each) for each in ids[:3])
     return shown if len(ids) <= 3 else f"{shown} and {len(ids) - 3} more"
+
+
+def _held_by(target: Target, ids: Sequence[Any]) -> str:
+    """`browser-1 from #42`, of many the first and how many more."""
+    shown = [f"{each} from {names(list(target.held[each]))}" for each in ids[:3]]
+    return ", ".join(shown) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
 def _name(each: Any) -> str:

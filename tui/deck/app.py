@@ -337,17 +337,12 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def open_item(self, kind: str, name: Any, item: Any = None) -> None:
         """Open what is known by this kind and name."""
-        from .screens.inventory import RoutePage
+        from .screens.inventory import StoryPage
 
         if kind == "task":
             await self.open_task("task", int(name))
-        elif kind == "route":
-            await self.open_page(RoutePage(self.glyphs, str(name)))
-        elif kind == "resource":
-            if item is not None and item.task:
-                await self.open_item("task", item.task)
-            else:
-                self.say(f"nobody holds {name}")
+        elif kind in ("route", "resource"):
+            await self.open_page(StoryPage(kind, self.glyphs, str(name).partition("/")[0]))
         elif kind == "event" and item is not None:
             await self._open_subject(item.last)
 
@@ -453,6 +448,32 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def action_undo(self) -> None:
         self.acting.undo()
+
+    async def action_holder(self) -> None:
+        if (task := self.page.holder()) is None:
+            self.say("nobody holds it")
+        else:
+            await self.open_item("task", task)
+
+    def action_import_list(self) -> None:
+        """Ask for a file; what is in it is shown before anything is written."""
+        if self.read_only:
+            self.say("this deck only reads (--read-only)", wrong=True)
+        else:
+            self._prompt.open("<", "", self.import_list)
+
+    async def import_list(self, file: str) -> str:
+        """Look at a list and show what it would change. Returns what is wrong with it."""
+        from .screens.importing import ImportPage, look_at
+
+        if not file:
+            return ""
+        try:
+            found = await look_at(self.config, file)
+        except TaskdeckError as error:
+            return str(error)
+        await self.push_screen(ImportPage(file, found, self.glyphs), self.acting.import_list)
+        return ""
 
     async def action_why(self) -> None:
         await self._open_task("why")

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from taskdeck.engine import views
 from taskdeck.engine.config import Config
 from taskdeck.engine.errors import NotFound, NotPermitted, TaskdeckError
+
+if TYPE_CHECKING:
+    from taskdeck.engine.commands import Import
 
 T = TypeVar("T")
 
@@ -131,6 +134,16 @@ class Bridge:
         found = await asyncio.to_thread(commands.call, self.config, verb, self._actor, **args)
         self._wake.set()
         return found
+
+    async def import_list(self, found: Import) -> list[dict[str, Any]]:
+        """Import a list of routes that was looked at: all of it, or the `TaskdeckError` of the refusal."""
+        if self.read_only:
+            raise NotPermitted("this deck only reads", remedy="open it without --read-only")
+        from taskdeck.engine import commands
+
+        done = await asyncio.to_thread(commands.import_list, self.config, self._actor, found)
+        self._wake.set()
+        return done
 
     async def describe(self) -> dict[str, Any]:
         """What the engine says of itself; nothing where none answers."""

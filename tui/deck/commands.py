@@ -34,6 +34,8 @@ SAID = {
     "kill": "cancel at once, without grace: kill 3-7",
     "hold": "start nothing more: hold, hold type:fetch; what runs goes on",
     "release": "let it go on",
+    "import": "import a list of routes, which is shown first: import FILE",
+    "kick": "take what is chosen from who holds it: a resource or route",
     "quit": "leave the deck; the engine goes on",
     "detach": "the same",
     "help": "the keys",
@@ -89,12 +91,25 @@ class Commands:
             await self._start()
         elif name == "theme":
             self._theme(rest)
+        elif name in ("import", "kick"):
+            await self._on_stock(name, " ".join(rest))
         elif name == "help":
             await deck.action_help()
         elif name in ("quit", "detach"):
             deck.action_detach()
         else:
             await deck.open_view(name)
+
+    async def _on_stock(self, name: str, file: str) -> None:
+        if self._deck.read_only:
+            raise UsageError("this deck only reads")
+        if name == "kick":
+            await self._deck.acting.act("kick", self._deck.page.target())
+            return
+        if not file:
+            raise UsageError("import needs a file", remedy=":import proxies.txt")
+        if wrong := await self._deck.import_list(file):
+            raise UsageError(wrong)
 
     async def _open(self, name: str, rest: Sequence[str]) -> None:
         first, _ = views.ids(" ".join(rest))[0]

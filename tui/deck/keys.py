@@ -82,7 +82,14 @@ TASK: list[BindingType] = [
 """Where a task is meant: in lists of tasks and on a task's page."""
 
 RESOURCE: list[BindingType] = [
-    _key("p", "act('toggle')", "on/off", "resource.pause", "take it out of service, or back", hint=True),
+    _key(
+        "p",
+        "act('toggle')",
+        "on/off",
+        "resource.pause",
+        "take it out of service (when its attempt ends), or back",
+        hint=True,
+    ),
     _key(
         "r",
         "act('reset')",
@@ -91,15 +98,44 @@ RESOURCE: list[BindingType] = [
         "end its rest or its fault: you have looked at it",
         hint=True,
     ),
+    _key(
+        "K",
+        "act('kick')",
+        "kick",
+        "resource.kick",
+        "take it from who holds it, whose attempt is stopped (asks)",
+    ),
     _key("e", "events", "events", "resource.events", "its events", hint=True),
 ]
 
 ROUTE: list[BindingType] = [
-    _key("p", "act('toggle')", "on/off", "route.pause", "take it out of service, or back", hint=True),
+    _key(
+        "p",
+        "act('toggle')",
+        "on/off",
+        "route.pause",
+        "take it out of service (when its attempt ends), or back",
+        hint=True,
+    ),
     _key("r", "act('check')", "check", "route.check", "check it now", hint=True),
     _key("c", "act('reset')", "reset", "route.reset", "end its rest", hint=True),
+    _key(
+        "K", "act('kick')", "kick", "route.kick", "take it from who holds it, whose attempt is stopped (asks)"
+    ),
     _key("e", "events", "events", "route.events", "its events", hint=True),
 ]
+
+ROUTES: list[BindingType] = [
+    _key(
+        "i", "import_list", "import", "routes.import", "import a list of routes; it is shown first", hint=True
+    ),
+]
+"""Where all routes are meant."""
+
+HOLDER: list[BindingType] = [
+    _key("enter", "holder", "its task", "stock.holder", "open the task that holds it", hint=True),
+]
+"""Where one resource or route is told of."""
 
 TEXT: list[BindingType] = [
     Binding("j,down", "scroll_down", "down", id="text.down", show=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from taskdeck.engine import views
@@ -18,6 +18,10 @@ from .widgets.row_ids import NewestFirst, Stretch, Unread
 EVENTS_KEPT = 500
 """Events that the stream on the screen goes back to."""
 RUNNING_SHOWN = 50
+RESULTS = 30
+"""Results of a route that are told of it."""
+IN_A_ROW = 12
+"""Results that its line in the list has room for."""
 FIRST = 500
 """Of a list of tasks, the newest that are always read."""
 LAST = 200
@@ -82,9 +86,31 @@ def routes(view: View) -> list[views.RouteView]:
     return view.routes()
 
 
-def route(name: str) -> Any:
+def resource(name: str) -> Any:
+    """The slots of one resource."""
+    return lambda view: view.resources(name)
+
+
+class RouteStory(NamedTuple):
+    """A route with everything about it, and why each route of its group can't be chosen now: empty for those that can."""
+
+    route: views.RouteView
+    why_not: dict[str, str]
+
+
+def route_story(name: str) -> Any:
     """One route with everything about it."""
-    return lambda view: view.route(name, 30)
+
+    def read(view: View) -> RouteStory:
+        found = view.route(name, RESULTS)
+        return RouteStory(found, view.why_not(found.group))
+
+    return read
+
+
+def latencies(ids: Sequence[str]) -> Any:
+    """The last results of these routes."""
+    return lambda view: view.latencies(ids, IN_A_ROW)
 
 
 class EventStream:

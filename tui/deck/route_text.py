@@ -1,51 +1,73 @@
-"""What a route's page says: the sum that makes its score, the stages of its last check, its last results. Pure."""
+"""What a route's page says: the sum that makes its score, the stages of its last check, who holds it, what targets do to it,
+and why it or others of its group are not chosen. Pure: models in, lines out.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
 
 from taskdeck.engine import views
 
 from .. import format as look
+from ..verbs import named
 from .states import Glyphs
-from .tables import stage_marks
+from .stock_tables import is_elsewhere, left, score, score_bar, score_look, stage_marks
+from .tables import since, until
+from .widgets.charts import sparkline
+from .widgets.text import Line
 
 SHOWN = 15
+"""Results, and rows of any table, that are listed."""
+BAR = 20
+SPARK = 15
 
 
-def page(found: views.RouteView, glyphs: Glyphs, width: int) -> list[str]:
-    """All lines."""
-    plain = glyphs.plain
-    expected = [*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]
-    glyph, word, _ = glyphs.slot(found.state)
-    why = found.why_not if isinstance(found.why_not, str) else ""
-    lines = look.fields(
+def page(
+    found: views.RouteView, why_not: Mapping[str, str], glyphs: Glyphs, width: int, now: datetime
+) -> list[Line]:
+    """All lines. `why_not`: why each route of its group can't be chosen now, empty for those that can."""
+    glyph, word, shape = glyphs.slot(found.state)
+    degraded = ", degraded: chosen last" if found.degraded else ""
+    why = why_not.get(found.id, found.why_not if isinstance(found.why_not, str) else "")
+    head: list[Line] = [
+        (f"{glyph} {word}{degraded}   {look.tidy(found.url)}", shape),
+        (f"{score(found):>5} {score_bar(found.score, BAR)}", score_look(found.score)),
+    ]
+    fields = look.fields(
         [
-            ("state", f"{glyph} {word}" + (", degraded: chosen last" if found.degraded else "")),
+            ("score", glyphs.plain(look.breakdown(found.breakdown))),
+            ("of", _parts(found)),
             ("usable", f"no: {look.tidy(why)}" if why else "yes"),
-            ("score", plain(look.breakdown(found.breakdown))),
-            ("latency", look.milliseconds(found.latency_ms)),
-            ("failures", f"{found.consecutive_failures} in a row, {found.recent_timeouts} recent timeouts"),
             ("stages", _stages(found, glyphs)),
-            ("exit", " ".join(look.tidy(text) for text in (found.exit_ip, found.region) if text)),
-            ("expected", look.tidy(", ".join(expected))),
-            (
-                "rests",
-                f"until {look.local(found.cooldown_until)} ({found.cooldown_reason})"
-                if found.cooldown_until
-                else "",
-            ),
-            (
-                "last error",
-                look.tidy(" ".join(text for text in (found.last_error, found.last_error_detail) if text)),
-            ),
-            ("last check", look.local(found.last_check_at)),
-            ("next check", look.local(found.next_check_at)),
-            ("held by", " ".join(f"#{task}" for task in found.tasks)),
-            ("group", found.group),
-            ("url", look.tidy(found.url)),
+            ("latency", _latency(found, glyphs)),
+            ("check", _check(found, now)),
+            ("error", _error(found)),
+            ("exit", _exit(found)),
+            ("rests", _rest(found, now)),
+            ("held by", _holders(found, now)),
+            ("in use", f"{found.busy} of {found.capacity}" if found.capacity > 1 else ""),
+            ("rest after", views.format_duration(found.min_reuse) if found.min_reuse else ""),
+            ("labels", named.labels(found.labels)),
+            ("group", f"{found.group}: {_chosen(why_not)}" if why_not else found.group),
         ],
         width=width,
     )
-    return [*lines, *_samples(found, glyphs)]
+    return [
+        *head,
+        *((line, "") for line in fields),
+        *_refused(found, why_not),
+        *_targets(found, now),
+        *_samples(found),
+    ]
+
+
+def _parts(found: views.RouteView) -> str:
+    """What the sum is made of, in its order."""
+    if found.breakdown is None:
+        return ""
+    latency = look.milliseconds(found.latency_ms) or "no latency yet"
+    return f"100, {latency}, {found.consecutive_failures} failed in a row, {found.recent_timeouts} recent timeouts"
 
 
 def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
@@ -63,18 +85,103 @@ def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
     )
 
 
-def _samples(found: views.RouteView, glyphs: Glyphs) -> list[str]:
-    if not isinstance(found.samples, list) or not found.samples:
-        return []
-    now = views.now()
+def _latency(found: views.RouteView, glyphs: Glyphs) -> str:
+    """The median, the last results as a line (what failed leaves a gap), their range, how many failed."""
+    samples = found.samples if isinstance(found.samples, list) else []
+    if not samples:
+        return look.milliseconds(found.latency_ms)
+    times = [None if each.error_type else each.ms for each in reversed(samples)]
+    known = [each for each in times if each is not None]
+    failed = sum(each.error_type is not None for each in samples)
+    line = sparkline(times, SPARK, ascii=glyphs.ascii_only).strip()
+    span = f"{min(known):.0f} to {max(known):.0f} ms" if known else "no time yet"
+    parts = [look.milliseconds(found.latency_ms), line, f"{span}, {failed} of {len(samples)} failed"]
+    return "  ".join(part for part in parts if part)
+
+
+def _check(found: views.RouteView, now: datetime) -> str:
+    last = f"{since(found.last_check_at, now)} ago" if found.last_check_at else "never yet"
+    return f"{last}, next {until(found.next_check_at, now)}" if found.next_check_at else last
+
+
+def _error(found: views.RouteView) -> str:
+    parts = [text for text in (found.last_error, found.last_error_detail) if text]
+    return look.tidy(": ".join(parts))
+
+
+def _exit(found: views.RouteView) -> str:
+    wanted = [*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]
+    expected = f"expected {', '.join(wanted)}" if wanted else ""
+    if not found.exit_ip:
+        return look.tidy(expected)
+    where = f"{found.exit_ip} {found.region or 'in an unknown region'}"
+    is_wrong = "ELSEWHERE, " if is_elsewhere(found) else ""
+    return look.tidy(f"{where}{f', {is_wrong}{expected}' if expected else ''}")
+
+
+def _rest(found: views.RouteView, now: datetime) -> str:
+    level = f"level {found.cooldown_level}" if found.cooldown_level else ""
+    if not found.cooldown_until:
+        return f"none; {level}" if level else ""
+    end = until(found.cooldown_until, now)
+    return f"{end} ({found.cooldown_reason})" + (f", {level}" if level else "")
+
+
+def _holders(found: views.RouteView, now: datetime) -> str:
+    """One line for each that holds a slot."""
+    slots = found.slots if isinstance(found.slots, list) else []
+    return "\n".join(
+        f"#{each.task} for {since(each.held_since, now)}, lease {left(each.lease_until, now)}, fence {each.fence}"
+        + (f", then {each.pending.lower()}" if each.pending else ", then disabled" if each.drain else "")
+        for each in slots
+        if each.task is not None
+    )
+
+
+def _chosen(why_not: Mapping[str, str]) -> str:
+    return f"{sum(not why for why in why_not.values())} of {len(why_not)} can be chosen"
+
+
+def _refused(found: views.RouteView, why_not: Mapping[str, str]) -> list[Line]:
+    """Why the others of its group are not chosen, in the words of the choice."""
+    rows = [(name, look.tidy(why)) for name, why in why_not.items() if why and name != found.id]
+    return _table(("NOT CHOSEN", "WHY"), rows)
+
+
+def _targets(found: views.RouteView, now: datetime) -> list[Line]:
+    targets = found.targets if isinstance(found.targets, list) else []
     rows = [
         (
-            look.local(each.at, now=now),
-            each.source,
+            look.tidy(each.target),
+            str(each.ok),
+            str(each.fail),
+            str(each.blocked),
+            until(each.blocked_until, now) if each.blocked_until else "",
+        )
+        for each in targets
+    ]
+    return _table(("TARGET", "OK", "FAIL", "BLOCKED", "BLOCKED STILL"), rows)
+
+
+def _samples(found: views.RouteView) -> list[Line]:
+    samples = found.samples if isinstance(found.samples, list) else []
+    rows = [
+        (
+            look.local(each.at, now=views.now()),
+            look.tidy(each.source),
             "passed" if each.error_type is None else look.tidy(each.error_type),
             look.milliseconds(each.ms),
             look.tidy(each.target or ""),
         )
-        for each in found.samples[:SHOWN]
+        for each in samples
     ]
-    return ["", *look.table(("AT", "BY", "RESULT", "TOOK", "TARGET"), rows)]
+    return _table(("AT", "BY", "RESULT", "TOOK", "TARGET"), rows)
+
+
+def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[Line]:
+    """A table under a blank line; nothing without rows, and of many the first and how many more."""
+    if not rows:
+        return []
+    title, *lines = look.table(headers, rows[:SHOWN])
+    more: list[Line] = [(f"and {len(rows) - SHOWN} more", "dim")] if len(rows) > SHOWN else []
+    return [("", ""), (title, "title"), *((line, "") for line in lines), *more]

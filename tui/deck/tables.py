@@ -20,8 +20,6 @@ from .states import Glyphs
 from .stories import NARROW, WIDE, Cells, event_cells, event_columns
 from .widgets.virtual_list import Column
 
-ROOMY = 80
-"""Width from which resources show everything."""
 BAR = 8
 """Cells of a progress bar."""
 
@@ -124,7 +122,7 @@ def _next(task: views.TaskView, now: datetime) -> str:
     if task_page.is_stranded(task):
         return "-"
     if task.state == "RUNNING":
-        return _since(task.started_at, now)
+        return since(task.started_at, now)
     if task.state in ("PENDING", "RETRYING"):
         return until(task.next_run_at, now)
     if task.state == "PAUSED":
@@ -145,123 +143,15 @@ def until(moment: str | None, now: datetime) -> str:
 
 def age(moment: str | None, now: datetime) -> str:
     """How long ago, in one unit: `5s`, `11m`, `3h`, `2d`."""
-    return re.sub(r"(\d+[a-z]).*", r"\1", _since(moment, now))
+    return re.sub(r"(\d+[a-z]).*", r"\1", since(moment, now))
 
 
-def _since(moment: str | None, now: datetime) -> str:
+def since(moment: str | None, now: datetime) -> str:
+    """For how long already, in one or two units."""
     return look.span((now - views.parse_utc(moment)).total_seconds()) if moment else ""
 
 
-# ---- resources and routes ----------------------------------------------------------------------------------------------
-
-
-def resource_columns(width: int) -> list[Column]:
-    """For a pane of 40 columns and for a whole screen."""
-    head = [Column("glyph", "", 1), Column("id", "ID", 11), Column("state", "STATE", 6)]
-    if width < ROOMY:
-        return [*head, Column("now", "NOW", 8, flex=True)]
-    tail = [Column("uses", "USES", 5, "right"), Column("fence", "FENCE", 6, "right")]
-    more = Column("now", "NOW", 16, flex=True)
-    return [*head, Column("pool", "POOL", 10), *tail, more, Column("error", "LAST ERROR", 16, flex=True)]
-
-
-def resource_cells(found: views.ResourceView, now: datetime, glyphs: Glyphs) -> Cells:
-    """A resource, or one slot of it, in a line."""
-    glyph, word, shape = glyphs.slot(found.state)
-    return {
-        "glyph": (glyph, shape),
-        "id": (found.id, ""),
-        "state": (word, shape),
-        "pool": (found.pool, ""),
-        "uses": (str(found.uses), ""),
-        "fence": (str(found.fence or "-"), "dim"),
-        "now": (_resource_now(found, now), ""),
-        "error": (found.last_error or "", "bad" if found.state == "FAULT" else "dim"),
-    }
-
-
-def _resource_now(found: views.ResourceView, now: datetime) -> str:
-    parts = [f"#{found.task} for {_since(found.held_since, now)}"] if found.task else []
-    if found.cooldown_until:
-        parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
-    if found.state == "FAULT" and not parts:
-        parts.append(found.last_error or "")
-    if found.pending or found.drain:
-        parts.append(f"then {(found.pending or 'disabled').lower()}")
-    return ", ".join(parts)
-
-
-def route_columns(width: int) -> list[Column]:
-    """For a pane of 40 columns and for a whole screen."""
-    head = [Column("glyph", "", 1), Column("id", "ID", 12), Column("state", "STATE", 6)]
-    scores = [Column("score", "SCORE", 5, "right")]
-    if width < NARROW:
-        return [*head, *scores, Column("short", "NOW", 6, flex=True)]
-    tail = [Column("ms", "LATENCY", 8, "right"), Column("stages", "CHECK", 5)]
-    tail += [Column("exit", "EXIT", 15)]
-    more = [Column("group", "GROUP", 8)] if width >= WIDE else []
-    return [*head, *scores, *tail, *more, Column("now", "NOW", 12, flex=True)]
-
-
-def route_cells(found: views.RouteView, now: datetime, glyphs: Glyphs) -> Cells:
-    """A route in a line."""
-    glyph, word, shape = glyphs.slot(found.state)
-    value = score(found) + ("*" if found.degraded else "")
-    return {
-        "glyph": (glyph, shape),
-        "id": (found.id, ""),
-        "state": (word, shape),
-        "score": (value, _health(found.score)),
-        "ms": (look.milliseconds(found.latency_ms) or "-", ""),
-        "stages": (_stages(found, glyphs), ""),
-        "exit": (" ".join(text for text in (found.exit_ip, found.region) if text) or "-", ""),
-        "group": (found.group, ""),
-        "short": (_route_now(found, now) or look.milliseconds(found.latency_ms), "dim"),
-        "now": (_route_now(found, now), ""),
-    }
-
-
-def score(found: views.RouteView) -> str:
-    """The score with one decimal; `?` without any result."""
-    return "?" if found.score is None else f"{found.score:.1f}"
-
-
-def _health(value: float | None) -> str:
-    if value is None:
-        return "dim"
-    return "good" if value >= 70 else "warn" if value >= 40 else "bad"
-
-
-def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
-    """`✓✓✗`: reached, probed, left by the right exit."""
-    if not found.last_check_at:
-        return "-"
-    return "".join(stage_marks(found, glyphs))
-
-
-def stage_marks(found: views.RouteView, glyphs: Glyphs) -> list[str]:
-    """A mark for each stage of the last check: passed, failed, or `-` where it was not run."""
-    yes, no = ("y", "x") if glyphs.ascii_only else ("✓", "✗")
-    marks: list[str] = []
-    for ms in (found.stages.tcp, found.stages.probe, found.stages.exit):
-        failed = ms is None and bool(found.last_error) and "-" not in marks and no not in marks
-        marks.append(yes if ms is not None else no if failed else "-")
-    return marks
-
-
-def _route_now(found: views.RouteView, now: datetime) -> str:
-    parts = [f"#{task}" for task in found.tasks[:3]]
-    if found.cooldown_until:
-        left = until(found.cooldown_until, now)
-        parts.append("check due" if left == "due" else left)
-    if trouble := found.last_error or found.cooldown_reason:
-        parts.append(trouble)
-    return ", ".join(parts)
-
-
-def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
-    """Routes by their score; those without one are last."""
-    return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
+# ---- what a start decided --------------------------------------------------------------------------------------------
 
 
 def recovered_columns(width: int) -> list[Column]:
@@ -279,13 +169,5 @@ TASKS = Plan(
     "task", lambda task: task.id, task_columns, task_cells, "no task; add one: taskdeck add -- COMMAND"
 )
 QUEUE = Plan("task", lambda task: task.id, short_task_columns, task_cells, "nothing runs and nothing waits")
-RESOURCES = Plan(
-    "resource",
-    lambda each: each.id,
-    resource_columns,
-    resource_cells,
-    "none; [[resources]] declares some",
-)
-ROUTES = Plan("route", lambda each: each.id, route_columns, route_cells, "none; [[routes]] declares some")
 EVENTS = Plan("event", lambda row: row.event.event_id, event_columns, event_cells, "nothing has happened yet")
 RECOVERED = Plan("task", lambda each: each.task, recovered_columns, recovered_cells, "nothing")

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from .. import reads, tables
+from .. import reads, stock_tables, tables
 from ..bridge import Question
 from ..states import Glyphs
 from ..widgets.panes import Pane, ResourceTable, RouteTable, Table, TaskTable
@@ -30,8 +30,8 @@ class Overview(Page):
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="overview")
-        self._resources = ResourceTable(tables.RESOURCES, glyphs, id="overview-resources")
-        self._routes = RouteTable(tables.ROUTES, glyphs, id="overview-routes")
+        self._resources = ResourceTable(stock_tables.RESOURCES, glyphs, id="overview-resources")
+        self._routes = RouteTable(stock_tables.SHORT_ROUTES, glyphs, id="overview-routes")
         self._queue = TaskTable(tables.QUEUE, glyphs, id="overview-queue")
         self._events = Table(tables.EVENTS, glyphs, id="overview-events", follow=True, titled=False)
         self._recovered = TaskTable(tables.RECOVERED, glyphs, id="overview-recovered", titled=False)
@@ -79,7 +79,7 @@ class Overview(Page):
             busy = sum(each.state in ("LEASED", "RUNNING") for each in value)
             self._resources_pane.entitle(f"{busy} of {len(value)} in use")
         elif name == "routes":
-            self._routes.fill(tables.best_first(value))
+            self._routes.fill(stock_tables.best_first(value))
             usable = sum(each.state in ("AVAILABLE", "LEASED", "RUNNING") for each in value)
             self._routes_pane.entitle(f"{usable} of {len(value)} usable, best first")
         elif name == "queue":

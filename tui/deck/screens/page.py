@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """What the keys of acts are about: a kind and ids. `states` are what is known of tasks among them."""
+    """What the keys of acts are about: a kind and ids.
+
+    `states` are what is known of them, `held` which tasks hold those resources and routes, `fences` under which lease.
+    """
 
     kind: str
     ids: list[Any]
     states: dict[Any, str] = {}
+    held: dict[Any, tuple[int, ...]] = {}
+    fences: dict[Any, int] = {}
 
 
 NOTHING = Target("", [])
@@ -35,10 +40,23 @@ def standing(item: Any) -> str:
     return "PAUSED" if getattr(item, "wanted", None) == "pause" else str(getattr(item, "state", ""))
 
 
+def holders(item: Any) -> tuple[int, ...]:
+    """The tasks that hold a resource, one slot of it, or a route."""
+    if (tasks := getattr(item, "tasks", None)) is not None:
+        return tuple(tasks)
+    task = getattr(item, "task", None)
+    return () if task is None else (task,)
+
+
 def chosen_in(table: Table) -> Target:
     """What is marked in a table, else what is under its cursor."""
-    states = {each: standing(table.items[each]) for each in table.chosen if each in table.items}
-    return Target(table.plan.kind, list(table.chosen), states) if table.chosen else NOTHING
+    if not table.chosen:
+        return NOTHING
+    items = {each: table.items[each] for each in table.chosen if each in table.items}
+    states = {each: standing(item) for each, item in items.items()}
+    held = {each: holders(item) for each, item in items.items()}
+    fences = {each: int(getattr(item, "fence", 0) or 0) for each, item in items.items()}
+    return Target(table.plan.kind, list(table.chosen), states, held, fences)
 
 
 class Page(Container):
@@ -73,6 +91,10 @@ class Page(Container):
         focused = self.deck.focused
         table = focused if isinstance(focused, Table) else self.last_focus
         return chosen_in(table) if isinstance(table, Table) else NOTHING
+
+    def holder(self) -> int | None:
+        """The task that holds what is shown."""
+        return None
 
     def hint(self, action: str, short: str) -> str:
         """How an action is called at the bottom; nothing where it would do nothing."""

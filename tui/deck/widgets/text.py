@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from .. import keys
+from ..states import STYLES
 from .cells import shown
+
+Line = tuple[str, str]
+"""A text as it came, and a look."""
 
 
 class TextPane(VerticalScroll):
@@ -34,3 +40,10 @@ class TextPane(VerticalScroll):
 def lines(texts: list[str], *, ascii: bool = False) -> Content:
     """Foreign lines as one text, each harmless."""
     return Content("\n").join([Content(shown(text, ascii=ascii)) for text in texts])
+
+
+def looked(texts: Iterable[Line], *, ascii: bool = False) -> Content:
+    """The same of lines that have looks."""
+    return Content("\n").join(
+        [Content.styled(shown(text, ascii=ascii), STYLES.get(look, "")) for text, look in texts]
+    )

@@ -1,0 +1,211 @@
+"""What stands in the columns of resources and routes. Pure: read models in, cells out.
+
+Owns which columns there are at which width. Texts are handed on as they came: the widget that draws them makes them harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from taskdeck.engine import views
+
+from .. import format as look
+from .states import Glyphs
+from .stories import NARROW, WIDE, Cells
+from .tables import Plan, since, until
+from .widgets.charts import bar, sparkline
+from .widgets.virtual_list import Column
+
+ROOMY = 80
+"""Width from which resources show everything."""
+BROAD = 90
+"""Width from which routes show where they leave."""
+SCORE_BAR = 5
+SPARK = 6
+"""Cells of a line of latencies: two results in each."""
+HELD = ("LEASED", "RUNNING")
+
+
+# ---- resources ---------------------------------------------------------------------------------------------------------
+
+
+def resource_columns(width: int) -> list[Column]:
+    """For a pane of 40 columns and for a whole screen."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 11), Column("state", "STATE", 6)]
+    if width < ROOMY:
+        return [*head, Column("now", "NOW", 8, flex=True)]
+    tail = [Column("uses", "USES", 5, "right"), Column("fence", "FENCE", 6, "right")]
+    if width >= WIDE:
+        tail += [Column("lease", "LEASE", 6, "right")]
+    more = Column("now", "NOW", 16, flex=True)
+    return [*head, Column("pool", "POOL", 10), *tail, more, Column("error", "LAST ERROR", 12, flex=True)]
+
+
+def resource_cells(found: views.ResourceView, now: datetime, glyphs: Glyphs) -> Cells:
+    """A resource, or one slot of it, in a line."""
+    glyph, word, shape = glyphs.slot(found.state)
+    return {
+        "glyph": (glyph, shape),
+        "id": (found.id, ""),
+        "state": (word, shape),
+        "pool": (found.pool, ""),
+        "uses": (str(found.uses), ""),
+        "fence": (str(found.fence or "-"), "dim"),
+        "lease": (left(found.lease_until, now) if found.task else "-", "dim"),
+        "now": (resource_now(found, now), ""),
+        "error": (found.last_error or "", "bad" if found.state == "FAULT" else "dim"),
+    }
+
+
+def resource_now(found: views.ResourceView, now: datetime) -> str:
+    """Who holds it for how long, or how long it rests; what becomes of it then."""
+    parts = [f"#{found.task} for {since(found.held_since, now)}"] if found.task else []
+    if found.cooldown_until:
+        parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
+    if found.state == "FAULT" and not parts:
+        parts.append(found.last_error or "")
+    if found.pending or found.drain:
+        parts.append(f"then {(found.pending or 'disabled').lower()}")
+    return ", ".join(parts)
+
+
+def left(moment: str | None, now: datetime) -> str:
+    """How long until then; `over` behind it."""
+    seconds = (views.parse_utc(moment) - now).total_seconds() if moment else 0.0
+    return look.span(seconds) if seconds > 0 else "over"
+
+
+# ---- routes ------------------------------------------------------------------------------------------------------------
+
+
+def short_route_columns(width: int) -> list[Column]:
+    """For a pane among others."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 12), Column("state", "STATE", 6)]
+    scores = [Column("score", "SCORE", 5, "right")]
+    if width < NARROW:
+        return [*head, *scores, Column("short", "NOW", 6, flex=True)]
+    tail = [Column("ms", "LATENCY", 8, "right"), Column("stages", "CHECK", 5), Column("exit", "EXIT", 15)]
+    return [*head, *scores, *tail, Column("now", "NOW", 12, flex=True)]
+
+
+def route_columns(width: int) -> list[Column]:
+    """For a screen of 60, 80, 93 and 120 columns."""
+    if width < NARROW:
+        return short_route_columns(width)
+    head = [Column("glyph", "", 1), Column("id", "ID", 12), Column("state", "STATE", 6)]
+    head += [Column("score", "SCORE", 5, "right"), Column("bar", "", SCORE_BAR)]
+    head += [Column("ms", "LATENCY", 7, "right"), Column("spark", "", SPARK), Column("stages", "CHECK", 5)]
+    if width >= WIDE:
+        head += [Column("fails", "FAILS", 5), Column("group", "GROUP", 8)]
+    if width >= BROAD:
+        head += [Column("exit", "EXIT", 18)]
+    return [*head, Column("now", "NOW", 12, flex=True)]
+
+
+def route_cells(
+    found: views.RouteView, now: datetime, glyphs: Glyphs, latencies: Sequence[float | None] = ()
+) -> Cells:
+    """A route in a line; `latencies` are its last results, the newest last."""
+    glyph, word, shape = glyphs.slot(found.state)
+    value = score(found) + ("*" if found.degraded else "")
+    health = score_look(found.score)
+    told = _route_now(found, now)
+    return {
+        "glyph": (glyph, shape),
+        "id": (found.id, ""),
+        "state": (word, shape),
+        "score": (value, health),
+        "bar": (score_bar(found.score, SCORE_BAR), health),
+        "ms": (look.milliseconds(found.latency_ms) or "-", ""),
+        "spark": (sparkline(latencies, SPARK, ascii=glyphs.ascii_only), "dim"),
+        "stages": (_stages(found, glyphs), "bad" if found.last_error else ""),
+        "fails": (fails(found), "warn" if found.consecutive_failures else "dim"),
+        "group": (found.group, ""),
+        "exit": (leaves_by(found), "bad" if is_elsewhere(found) else ""),
+        "short": (told or look.milliseconds(found.latency_ms), "dim"),
+        "now": (told, ""),
+    }
+
+
+def score(found: views.RouteView) -> str:
+    """The score with one decimal; `?` without any result."""
+    return "?" if found.score is None else f"{found.score:.1f}"
+
+
+def score_bar(value: float | None, width: int) -> str:
+    """`####.`; blank without any result."""
+    return bar(None if value is None else value / 100, width)
+
+
+def score_look(value: float | None) -> str:
+    """Green, yellow from where a route is chosen less, red below what ejects it."""
+    if value is None:
+        return "dim"
+    return "good" if value >= 70 else "warn" if value >= 40 else "bad"
+
+
+def fails(found: views.RouteView) -> str:
+    """`2+1t`: failures in a row and recent timeouts; nothing where there are none."""
+    if not found.consecutive_failures and not found.recent_timeouts:
+        return "-"
+    return f"{found.consecutive_failures}" + (f"+{found.recent_timeouts}t" if found.recent_timeouts else "")
+
+
+def is_elsewhere(found: views.RouteView) -> bool:
+    """Does it leave in another region than was expected?"""
+    return bool(found.region and found.expected_regions and found.region not in found.expected_regions)
+
+
+def leaves_by(found: views.RouteView) -> str:
+    """`203.0.113.7 DE`, and what was expected where that is something else."""
+    parts = [text for text in (found.exit_ip, found.region) if text]
+    if is_elsewhere(found):
+        parts.append(f"not {'/'.join(found.expected_regions)}")
+    return " ".join(parts) or "-"
+
+
+def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
+    """`✓✓✗`: reached, probed, left by the right exit."""
+    return "".join(stage_marks(found, glyphs)) if found.last_check_at else "-"
+
+
+def stage_marks(found: views.RouteView, glyphs: Glyphs) -> list[str]:
+    """A mark for each stage of the last check: passed, failed, or `-` where it was not run."""
+    yes, no = ("y", "x") if glyphs.ascii_only else ("✓", "✗")
+    marks: list[str] = []
+    for ms in (found.stages.tcp, found.stages.probe, found.stages.exit):
+        failed = ms is None and bool(found.last_error) and "-" not in marks and no not in marks
+        marks.append(yes if ms is not None else no if failed else "-")
+    return marks
+
+
+def _route_now(found: views.RouteView, now: datetime) -> str:
+    """Who holds it for how long; until when it rests and why; else when it is checked next."""
+    parts = []
+    if found.tasks:
+        more = f" +{len(found.tasks) - 2}" if len(found.tasks) > 2 else ""
+        parts.append(
+            f"{' '.join(f'#{task}' for task in found.tasks[:2])}{more} for {since(found.held_since, now)}"
+        )
+    if found.cooldown_until:
+        rests = until(found.cooldown_until, now)
+        parts.append("check due" if rests == "due" else rests)
+    if trouble := found.last_error or found.cooldown_reason:
+        parts.append(trouble)
+    if not parts and found.next_check_at and found.state != "DISABLED":
+        parts.append(f"check {until(found.next_check_at, now)}")
+    return ", ".join(parts)
+
+
+def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
+    """Routes by their score; those without one are last."""
+    return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
+
+
+RESOURCES = Plan(
+    "resource", lambda each: each.id, resource_columns, resource_cells, "none; [[resources]] declares some"
+)
+_NONE = "none; [[routes]] declares some"
+ROUTES = Plan("route", lambda each: each.id, route_columns, route_cells, f"{_NONE}, i imports a list")
+SHORT_ROUTES = Plan("route", lambda each: each.id, short_route_columns, route_cells, _NONE)
