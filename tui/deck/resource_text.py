@@ -10,8 +10,8 @@ from taskdeck.engine import views
 from .. import format as look
 from ..verbs import named
 from .states import Glyphs
-from .stock_tables import left
-from .tables import since, until
+from .stock_tables import ahead, attempt_of, left
+from .tables import since
 from .widgets.charts import bar
 from .widgets.text import Line
 
@@ -40,7 +40,7 @@ def page(slots: Sequence[views.ResourceView], glyphs: Glyphs, width: int, now: d
 
 def _slot(found: views.ResourceView, now: datetime) -> list[tuple[str, str]]:
     return [
-        ("held by", f"#{found.task} for {since(found.held_since, now)}" if found.task else "nobody"),
+        ("held by", _holder(found, now)),
         ("lease", f"{left(found.lease_until, now)} left, fence {found.fence}" if found.task else ""),
         ("rests", _rest(found, now)),
         ("then", (found.pending or ("disabled" if found.drain else "")).lower()),
@@ -53,12 +53,18 @@ def _slot(found: views.ResourceView, now: datetime) -> list[tuple[str, str]]:
     ]
 
 
+def _holder(found: views.ResourceView, now: datetime) -> str:
+    if found.task:
+        return f"#{found.task} for {since(found.held_since, now)}"
+    return f"nobody; it was taken from {attempt_of(found.owner)}" if found.owner else "nobody"
+
+
 def _rest(found: views.ResourceView, now: datetime) -> str:
     """How much of its rest is left, as a bar where its length is known."""
     if not found.cooldown_until:
         return ""
     after = f" ({found.cooldown_reason})" if found.cooldown_reason else ""
-    told = f"{until(found.cooldown_until, now)}{after}"
+    told = f"{ahead(found.cooldown_until, now)}{after}"
     if found.cooldown_reason != "USE" or not found.min_reuse:
         return told
     seconds = (views.parse_utc(found.cooldown_until) - now).total_seconds()

@@ -12,8 +12,8 @@ from taskdeck.engine import views
 from .. import format as look
 from ..verbs import named
 from .states import Glyphs
-from .stock_tables import is_elsewhere, left, score, score_bar, score_look, stage_marks
-from .tables import since, until
+from .stock_tables import ahead, is_elsewhere, left, score, score_bar, score_look, stage_marks
+from .tables import since
 from .widgets.charts import sparkline
 from .widgets.text import Line
 
@@ -32,12 +32,13 @@ def page(
     why = why_not.get(found.id, found.why_not if isinstance(found.why_not, str) else "")
     head: list[Line] = [
         (f"{glyph} {word}{degraded}   {look.tidy(found.url)}", shape),
-        (f"{score(found):>5} {score_bar(found.score, BAR)}", score_look(found.score)),
     ]
+    if found.score is not None:
+        head.append((f"{score(found):>5} {score_bar(found.score, BAR)}", score_look(found.score)))
     fields = look.fields(
         [
             ("score", glyphs.plain(look.breakdown(found.breakdown))),
-            ("of", _parts(found)),
+            ("made of", _parts(found)),
             ("usable", f"no: {look.tidy(why)}" if why else "yes"),
             ("stages", _stages(found, glyphs)),
             ("latency", _latency(found, glyphs)),
@@ -66,8 +67,13 @@ def _parts(found: views.RouteView) -> str:
     """What the sum is made of, in its order."""
     if found.breakdown is None:
         return ""
-    latency = look.milliseconds(found.latency_ms) or "no latency yet"
-    return f"100, {latency}, {found.consecutive_failures} failed in a row, {found.recent_timeouts} recent timeouts"
+    parts = [
+        f"{found.breakdown.base:.0f}",
+        look.milliseconds(found.latency_ms) or "no latency yet",
+        f"{found.consecutive_failures} failed in a row",
+        f"{found.recent_timeouts} recent timeouts",
+    ]
+    return ", ".join(parts)
 
 
 def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
@@ -100,8 +106,10 @@ def _latency(found: views.RouteView, glyphs: Glyphs) -> str:
 
 
 def _check(found: views.RouteView, now: datetime) -> str:
+    if not (found.last_check_at or found.next_check_at):
+        return ""
     last = f"{since(found.last_check_at, now)} ago" if found.last_check_at else "never yet"
-    return f"{last}, next {until(found.next_check_at, now)}" if found.next_check_at else last
+    return f"{last}, next {ahead(found.next_check_at, now)}" if found.next_check_at else last
 
 
 def _error(found: views.RouteView) -> str:
@@ -123,7 +131,7 @@ def _rest(found: views.RouteView, now: datetime) -> str:
     level = f"level {found.cooldown_level}" if found.cooldown_level else ""
     if not found.cooldown_until:
         return f"none; {level}" if level else ""
-    end = until(found.cooldown_until, now)
+    end = ahead(found.cooldown_until, now)
     return f"{end} ({found.cooldown_reason})" + (f", {level}" if level else "")
 
 
@@ -156,11 +164,11 @@ def _targets(found: views.RouteView, now: datetime) -> list[Line]:
             str(each.ok),
             str(each.fail),
             str(each.blocked),
-            until(each.blocked_until, now) if each.blocked_until else "",
+            ahead(each.blocked_until, now) if each.blocked_until else "",
         )
         for each in targets
     ]
-    return _table(("TARGET", "OK", "FAIL", "BLOCKED", "BLOCKED STILL"), rows)
+    return _table(("TARGET", "OK", "FAIL", "BLOCKED", "TRIED AGAIN"), rows)
 
 
 def _samples(found: views.RouteView) -> list[Line]:

@@ -36,10 +36,11 @@ def resource_columns(width: int) -> list[Column]:
     if width < ROOMY:
         return [*head, Column("now", "NOW", 8, flex=True)]
     tail = [Column("uses", "USES", 5, "right"), Column("fence", "FENCE", 6, "right")]
+    more = [Column("now", "NOW", 16, flex=True)]
     if width >= WIDE:
         tail += [Column("lease", "LEASE", 6, "right")]
-    more = Column("now", "NOW", 16, flex=True)
-    return [*head, Column("pool", "POOL", 10), *tail, more, Column("error", "LAST ERROR", 12, flex=True)]
+        more += [Column("error", "LAST ERROR", 12, flex=True)]
+    return [*head, Column("pool", "POOL", 10), *tail, *more]
 
 
 def resource_cells(found: views.ResourceView, now: datetime, glyphs: Glyphs) -> Cells:
@@ -63,11 +64,24 @@ def resource_now(found: views.ResourceView, now: datetime) -> str:
     parts = [f"#{found.task} for {since(found.held_since, now)}"] if found.task else []
     if found.cooldown_until:
         parts.append(f"{until(found.cooldown_until, now)} {found.cooldown_reason or ''}".strip())
+    if found.owner and not found.task:
+        parts.append(f"taken from {attempt_of(found.owner)}")
     if found.state == "FAULT" and not parts:
         parts.append(found.last_error or "")
     if found.pending or found.drain:
         parts.append(f"then {(found.pending or 'disabled').lower()}")
     return ", ".join(parts)
+
+
+def attempt_of(owner: str) -> str:
+    """The task of a lease's owner: `task:42/1` is of `#42`."""
+    return f"#{owner.removeprefix('task:').partition('/')[0]}"
+
+
+def ahead(moment: str | None, now: datetime) -> str:
+    """`in 1m20s`, or `due`."""
+    seconds = (views.parse_utc(moment) - now).total_seconds() if moment else 0.0
+    return f"in {look.span(seconds + 0.999)}" if seconds > 0 else "due"
 
 
 def left(moment: str | None, now: datetime) -> str:
@@ -91,9 +105,9 @@ def short_route_columns(width: int) -> list[Column]:
 
 def route_columns(width: int) -> list[Column]:
     """For a screen of 60, 80, 93 and 120 columns."""
+    head = [Column("glyph", "", 1), Column("id", "ID", 17), Column("state", "STATE", 6)]
     if width < NARROW:
-        return short_route_columns(width)
-    head = [Column("glyph", "", 1), Column("id", "ID", 12), Column("state", "STATE", 6)]
+        return [*head, Column("score", "SCORE", 5, "right"), Column("short", "NOW", 6, flex=True)]
     head += [Column("score", "SCORE", 5, "right"), Column("bar", "", SCORE_BAR)]
     head += [Column("ms", "LATENCY", 7, "right"), Column("spark", "", SPARK), Column("stages", "CHECK", 5)]
     if width >= WIDE:
@@ -158,11 +172,10 @@ def is_elsewhere(found: views.RouteView) -> bool:
 
 
 def leaves_by(found: views.RouteView) -> str:
-    """`203.0.113.7 DE`, and what was expected where that is something else."""
-    parts = [text for text in (found.exit_ip, found.region) if text]
+    """`203.0.113.7 DE`; `FR not DE 203.0.113.7` where another region was expected."""
     if is_elsewhere(found):
-        parts.append(f"not {'/'.join(found.expected_regions)}")
-    return " ".join(parts) or "-"
+        return f"{found.region} not {'/'.join(found.expected_regions)} {found.exit_ip or ''}".rstrip()
+    return " ".join(text for text in (found.exit_ip, found.region) if text) or "-"
 
 
 def _stages(found: views.RouteView, glyphs: Glyphs) -> str:
