@@ -15,7 +15,7 @@ import msgspec
 
 from ..errors import NotFound, Refused, StaleLease, StoreError
 from ..rules import resources as rules
-from ..rules.resource_states import BUSY, COOLDOWN, FAULT, Kind, ResourceEvent, ResourceState
+from ..rules.resource_states import BUSY, COOLDOWN, FAULT, CooldownReason, Kind, ResourceEvent, ResourceState
 from ..rules.resources import Change, Resource
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds, seconds_between
@@ -144,6 +144,8 @@ class SlotTable:
         ).rowcount
         if changed != 1:
             raise StaleLease(f"{self.kind} {self.name(row)} has moved on meanwhile")
+        if change.reason is CooldownReason.PROBE:
+            self._probe_then(tx, row, change.until or tx.boot)
         if change.to.value == row["state"] and not change.drain and change.to not in (COOLDOWN,):
             return
         payload: dict[str, Any] = {"from": row["state"], "to": change.to.value, "event": change.event.value}
@@ -161,6 +163,13 @@ class SlotTable:
             message,
             payload,
             level="warning" if change.to is FAULT else "info",
+        )
+
+    def _probe_then(self, tx: Transaction, row: Mapping[str, Any], at: float) -> None:
+        """What a probe ends is probed when its rest is over, whenever the next one would have been."""
+        tx.connection.execute(
+            "UPDATE route_health SET next_check_boot = ?, next_check_at = ? WHERE route_id = ?",
+            (at, add_seconds(tx.now, at - tx.boot), row["route_id"]),
         )
 
     def _event_type(self, row: Mapping[str, Any], change: Change) -> str:

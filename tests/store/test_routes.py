@@ -3,7 +3,7 @@ from __future__ import annotations
 from taskdeck.engine.rules.declarations import RouteDeclaration
 from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
-from taskdeck.engine.store import routes
+from taskdeck.engine.store import routes, slots
 from tests.scratch import Scratch
 
 
@@ -70,3 +70,21 @@ def test_a_rotating_route_drifts_without_a_word(scratch: Scratch) -> None:
     for address in ("203.0.113.7", "203.0.113.8"):
         probed(scratch, None, 3, exit_ip=address)
     assert drifts(scratch) == []
+
+
+def test_who_resets_or_enables_a_route_has_it_checked_now(scratch: Scratch) -> None:
+    scratch.declare(RouteDeclaration("eu-1", "http", "127.0.0.1", 3128))
+    for _ in range(2):
+        probed(scratch, ErrorType.PROXY_AUTH, 1)  # FAULT, looked at again after half an hour
+
+    def due_in() -> float:
+        found = scratch.query("SELECT next_check_boot FROM route_health")[0][0]
+        return found - scratch.clock.boot()
+
+    assert due_in() > 1000
+    scratch.do(slots.act, slots.ROUTES, "eu-1", "reset", "cli:test")
+    assert due_in() == 0
+    scratch.do(slots.act, slots.ROUTES, "eu-1", "disable", "cli:test")
+    scratch.clock.advance(100)
+    scratch.do(slots.act, slots.ROUTES, "eu-1", "enable", "cli:test")
+    assert due_in() == 0
