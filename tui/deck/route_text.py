@@ -118,13 +118,17 @@ def _error(found: views.RouteView) -> str:
 
 
 def _exit(found: views.RouteView) -> str:
+    """Where it leaves, by whose word, and what was expected; a region that is another stands out."""
     wanted = [*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]
-    expected = f"expected {', '.join(wanted)}" if wanted else ""
-    if not found.exit_ip:
-        return look.tidy(expected)
-    where = f"{found.exit_ip} {found.region or 'in an unknown region'}"
-    is_wrong = "ELSEWHERE, " if is_elsewhere(found) else ""
-    return look.tidy(f"{where}{f', {is_wrong}{expected}' if expected else ''}")
+    parts = []
+    if found.exit_ip:
+        source = f" (by {found.region_source})" if found.region and found.region_source else ""
+        parts.append(f"{found.exit_ip} {found.region or 'in an unknown region'}{source}")
+    if wanted:
+        parts.append(f"{'ELSEWHERE, ' if is_elsewhere(found) else ''}expected {', '.join(wanted)}")
+    if found.verified is False:
+        parts.append("unverified: a proxy could have answered itself")
+    return look.tidy(", ".join(parts))
 
 
 def _rest(found: views.RouteView, now: datetime) -> str:
