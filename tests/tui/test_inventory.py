@@ -200,6 +200,20 @@ def test_the_sum_of_a_score_adds_up_as_it_is_read(parts: ScoreView, text: str) -
     assert breakdown(parts) == text
 
 
+def test_who_holds_a_route_since_when_and_under_which_fence_is_told(
+    taskdeck: Calls, stock: Inventory
+) -> None:
+    task = stock.seed.running(stock.seed.worker())
+    stock.take(task, route="eu-1")
+    (shown,) = taskdeck("route", "list", "--json").lines[:1]
+    assert (shown["tasks"], shown["held_since"]) == ([task], "2026-11-29T12:00:00.000000Z")
+    assert shown["lease_until"] == "2026-11-29T12:05:00.000000Z"
+    assert f"#{task} since 11-29 12:00" in taskdeck("route", "list").out
+    fence = taskdeck("route", "show", "eu-1", "--json").lines[0]["slots"][0]["fence"]
+    told = f"#{task} since 2026-11-29 12:00:00 UTC, lease until 2026-11-29 12:05:00 UTC, fence {fence}"
+    assert told in taskdeck("route", "show", "eu-1").out
+
+
 def test_a_route_is_added_by_its_url_and_a_password_in_it_is_refused(
     taskdeck: Calls, stock: Inventory
 ) -> None:

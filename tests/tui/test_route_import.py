@@ -169,6 +169,27 @@ def test_on_a_terminal_it_asks_first_and_no_is_no(taskdeck: Calls) -> None:
     assert taskdeck.on_terminal("route", "import", "list.txt", "--yes").code == 0
 
 
+def test_what_a_crash_between_passwords_and_routes_left_goes_with_the_next_import(
+    taskdeck: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskdeck.engine import commands
+
+    class Crash(BaseException):
+        """The end of the process: nothing is tidied up."""
+
+    def crash(*given: object, **named: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, "call", crash)
+        with pytest.raises(Crash):
+            taskdeck("route", "import", "-", stdin=LIST, code=None)
+    assert passwords(taskdeck) == ["hunter2:x", "hunter2@", "hunter2@y"]
+    assert not taskdeck.db.exists()
+    taskdeck("route", "import", "-", stdin="203.0.113.4:8080:bob:hunter2:new\n")
+    assert passwords(taskdeck) == ["hunter2:new"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [

@@ -56,11 +56,18 @@ def page(
     )
     return [
         *head,
-        *((line, "") for line in fields),
+        *((line, _stands_out(line)) for line in fields),
         *_refused(found, why_not),
         *_targets(found, now),
         *_samples(found),
     ]
+
+
+def _stands_out(line: str) -> str:
+    """The look of a line that keeps the route from being used, or says that something is wrong."""
+    if line.startswith("error"):
+        return "bad"
+    return "warn" if (line.startswith("usable") and " no: " in line) or "ELSEWHERE, " in line else ""
 
 
 def _parts(found: views.RouteView) -> str:

@@ -52,7 +52,7 @@ def _now(found: views.RouteView, now: datetime) -> str:
     """Who holds it, its last error, until when it rests."""
     shown = named.now_doing(
         tasks=found.tasks,
-        since=None,
+        since=found.held_since,
         reason=look.tidy(found.last_error or found.cooldown_reason or ""),
         until=found.cooldown_until,
         drain=False,
@@ -87,7 +87,7 @@ def page(found: views.RouteView) -> list[str]:
                 "expected",
                 ", ".join([*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]),
             ),
-            ("held by", " ".join(f"#{task}" for task in found.tasks)),
+            ("held by", _holders(found)),
             ("capacity", f"{found.busy} of {found.capacity} in use" if found.capacity > 1 else ""),
             ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
             ("labels", named.labels(found.labels)),
@@ -130,6 +130,16 @@ def _exit(found: views.RouteView) -> str:
         return ""
     where = f"{look.tidy(found.exit_ip)} {look.tidy(found.region or 'in an unknown region')}"
     return f"{where}, seen {look.local(found.exit_seen_at)}" if found.exit_seen_at else where
+
+
+def _holders(found: views.RouteView) -> str:
+    """One line for each lease: whose, since when, under which fence."""
+    slots = found.slots if isinstance(found.slots, list) else []
+    return "\n".join(
+        f"#{each.task} since {look.local(each.held_since)}, lease until {look.local(each.lease_until)}, fence {each.fence}"
+        for each in slots
+        if each.task is not None
+    )
 
 
 def _slots(found: views.RouteView, now: datetime) -> list[str]:
