@@ -308,9 +308,7 @@ def test_a_stop_without_an_engine_ends_what_killed_workers_left_running(deck: De
     assert "left" not in told
     assert process_state(fled) in ("", "Z")
     assert not deck.processes()
-    deck.start()
-    deck.until_command(task_id)
-    assert deck.show(task_id)["attempt"] == 2
+    assert deck.state(task_id) == "RUNNING"  # the next engine writes down what became of it
 
 
 def unmarked(workers: Path) -> int:
