@@ -13,6 +13,7 @@ from contextlib import suppress
 from . import identity
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
+_GET_CHILD_SUBREAPER = 37
 _LISTS = os.path.exists("/proc/thread-self/children")
 """Does the kernel keep lists of children (CONFIG_PROC_CHILDREN)?"""
 
@@ -20,6 +21,13 @@ _LISTS = os.path.exists("/proc/thread-self/children")
 def adopt_orphans() -> bool:
     """From now on orphaned descendants become children of this process. False where the kernel does not let us."""
     return ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def adopts_all() -> bool:
+    """Does every orphaned descendant come to this process, and does the kernel list its children?"""
+    found = ctypes.c_int(0)
+    asked = ctypes.CDLL(None, use_errno=True).prctl(_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0)
+    return _LISTS and asked == 0 and found.value == 1
 
 
 def adopted() -> list[int]:

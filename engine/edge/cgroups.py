@@ -33,10 +33,11 @@ class Group:
     def make(self) -> bool:
         """Have it exist, for us to use. False where we may not."""
         with suppress(OSError):
-            self.path.mkdir(exist_ok=True)
-            if os.access(self.path / "cgroup.procs", os.W_OK):
+            with suppress(FileExistsError):
+                os.mkdir(self.path)
+            if os.access(f"{self.path}/cgroup.procs", os.W_OK):
                 return True
-            self.path.rmdir()
+            os.rmdir(self.path)
         return False
 
     def take(self, pid: int) -> bool:
@@ -45,11 +46,12 @@ class Group:
 
     def pids(self) -> list[int]:
         """The pids in this group itself; those that our pid namespace has no number for are left out."""
-        try:
-            words = (self.path / "cgroup.procs").read_text().split()
+        try:  # with each start of a command, hence as little Python as can be
+            with open(f"{self.path}/cgroup.procs", "rb", buffering=0) as file:
+                words = file.readall().split()
         except OSError:  # gone, or of a type that holds no processes
             return []
-        return [int(word) for word in words if word != "0"]
+        return [int(word) for word in words if word != b"0"]
 
     def members(self) -> list[Identity]:
         """Who lives in it or in a group within."""
@@ -73,6 +75,9 @@ class Group:
 
     def remove(self) -> bool:
         """Take it away with the groups within, where nothing lives there. Returns whether it is gone."""
+        with suppress(OSError):  # mostly there are none within
+            os.rmdir(self.path)
+            return True
         for each in self._all():
             with suppress(OSError):
                 each.path.rmdir()
@@ -85,9 +90,8 @@ class Group:
 
     def _write(self, name: str, text: str) -> bool:
         try:
-            fd = os.open(
-                self.path / name, os.O_WRONLY | os.O_CLOEXEC
-            )  # never made: the kernel's file or none
+            # Never made: the kernel's file or none.
+            fd = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
             return False
         try:

@@ -44,6 +44,7 @@ class Families:
         self._groups = groups
         self._kin = kin
         self._session = os.getsid(0)
+        self._adopts_all = adoption.adopts_all()
         self._families: dict[str, _Family] = {}
         self._lock = Lock()
         self._some = Event()
@@ -80,6 +81,16 @@ class Families:
             return [
                 one.identity for one in self._adopted() if not one.dead and self._owner(one, mark) == mark
             ]
+
+    def nothing_is_left(self) -> bool:
+        """Is certainly nothing left of a command that has ended? What outlives one has come to us before its end is told.
+
+        False where that can't be known by one look at our own children: then everybody must be asked (`trees.find`).
+        """
+        if not self._adopts_all:
+            return False
+        with self._lock:
+            return all(one.dead for one in self._adopted())
 
     def _watch(self) -> None:
         pause = EVERY

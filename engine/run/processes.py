@@ -83,6 +83,8 @@ class Process:
 
     async def _end(self, grace: float) -> None:
         commands = self._commands
+        if self.exited.is_set() and commands.families.nothing_is_left():
+            return
         if commands.tree(self._mark, self.pid):
             left = await self._loop.run_in_executor(
                 commands.threads, commands.end_tree, self._mark, self.pid, grace
