@@ -40,6 +40,9 @@ class BadExit(UsageError):
     code = "bad_exit"
 
 
+SCHEMES = frozenset(Scheme)
+
+
 @dataclass(frozen=True)
 class Exit:
     """One way out. An exit that exists is valid: `BadExit` tells what isn't.
@@ -54,7 +57,7 @@ class Exit:
     password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.scheme not in frozenset(Scheme):
+        if self.scheme not in SCHEMES:
             raise BadExit("the scheme of a route is unknown", "", f"use one of {', '.join(Scheme)}")
         object.__setattr__(self, "scheme", Scheme(self.scheme))
         if self.scheme is Scheme.DIRECT:

@@ -62,7 +62,7 @@ class AttemptLog:
         self._head_bytes = max(1, file_bytes if head_bytes is None else head_bytes)
         self._file_bytes = max(1, file_bytes)
         self._most = max(2, files) - 1
-        found = pieces(self.path) if self.path.exists() else []
+        found = pieces(self.path) if os.path.exists(path) else []
         self.total = found[-1].end if found else 0
         """Bytes of output so far, kept or not."""
         self._kept = deque(piece for piece in found if piece.offset)

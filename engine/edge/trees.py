@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ..clock import Clock
@@ -29,7 +30,12 @@ CHASES = 100
 
 def mark(db_path: str | os.PathLike[str], task_id: int, attempt: int) -> str:
     """The value of `TASKDECK_MARK` for one attempt: `<8 hex digits of the database>:<task>:<attempt>`."""
-    return f"{database_hash(db_path)}:{task_id}:{attempt}"
+    return f"{_hash(os.fspath(db_path))}:{task_id}:{attempt}"
+
+
+@lru_cache(maxsize=16)
+def _hash(db_path: str) -> str:
+    return database_hash(db_path)  # a process works for one database, and looks its path up once
 
 
 def mark_of(pid: int) -> str | None:

@@ -10,6 +10,8 @@ import os
 import socket
 from collections.abc import Callable
 
+import msgspec
+
 from ..edge.spawn import Child, start
 from ..rules import failures, payloads
 from ..rules.failures import Failure, FailureClass
@@ -32,8 +34,7 @@ class Command(ProcessCall):
         self, attempt: Attempt, settings: Welcome, journal: StartJournal, commands: Commands
     ) -> None:
         super().__init__(attempt, settings, journal, commands)
-        payload = payloads.decode(attempt.run.payload, where="payload")
-        self._payload: ShellPayload = params.convert(ShellPayload, payload)
+        self._payload = _payload(attempt.run.payload)
         self._asked: dict[str, str] = {}
         """The variables of the payload, their references looked up."""
         self.suspends = self._payload.pause == "stop"
@@ -84,3 +85,14 @@ class Command(ProcessCall):
         return held.blamed(
             Failure(FailureClass.RESOURCE_FAULT, "resource_fault", story, "said by the command", detail=name)
         )
+
+
+_plain = msgspec.json.Decoder(ShellPayload)
+
+
+def _payload(text: str) -> ShellPayload:
+    """The stored payload. Raises `InvalidPayload` that names the place."""
+    try:
+        return _plain.decode(text)
+    except msgspec.MsgspecError:  # the strict way is slower, and says exactly what is wrong
+        return params.convert(ShellPayload, payloads.decode(text, where="payload"))

@@ -70,9 +70,11 @@ class Families:
         """The command is buried."""
         with self._lock:
             self._families.pop(mark, None)
-            if not self._families:
+            last = not self._families
+            if last:
                 self._some.clear()
-        self._reap()
+        if last:  # while others run, the watch collects what has ended
+            self._reap()
 
     def orphans(self, mark: str) -> list[Identity]:
         """The adopted processes that belong to this attempt; who descends from them is found through them."""

@@ -21,6 +21,8 @@ def open_log(path: str, settings: Welcome) -> AttemptLog:
 
 def tail_of(log: AttemptLog, redactor: Redactor) -> str:
     """The last lines for the screen, cleaned and without secrets; of too much, the end."""
+    if not log.total:
+        return ""
     lines = [clean(line.decode("utf-8", "replace"), keep="\t") for line in log.tail(TAIL_LINES)]
     text = redactor.text("\n".join(lines))
     return text if len(text) <= MAX_TAIL else "…" + text[-MAX_TAIL:]
