@@ -9,8 +9,7 @@ SCRIPT = """
 import os, signal, sys, time
 from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.edge import adoption, spawn
-from taskdeck.engine.run.families import Families
-from taskdeck.engine.run.groups import AttemptGroups
+from taskdeck.engine.run.strays import Commands
 
 def ended(mark, script):
     child = families.start(mark, lambda: spawn.start(["sh", "-c", script], env={"PATH": os.environ["PATH"]}))
@@ -23,7 +22,7 @@ def ended(mark, script):
 
 if "adopting" in sys.argv:
     assert adoption.adopt_orphans()
-families = Families(SystemClock(), AttemptGroups(None))
+families = Commands(SystemClock()).families
 ended("x:1:1", "exit 0")
 print(families.nothing_is_left())
 fled = int(ended("x:2:1", "(setsid sleep 600 >/dev/null 2>&1 & echo $!)"))
