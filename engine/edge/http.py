@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Unavailable
-from .exits import SOCKS4, SOCKS5, WEB, Exit, secret_url
+from . import tls_in_tls
+from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme, secret_url
 
 if TYPE_CHECKING:
     from aiohttp import (
@@ -115,6 +116,8 @@ def _connector(
         return connector(exit, ssl=tls or True, force_close=fresh)
     import aiohttp
 
+    if exit.scheme is Scheme.HTTPS:
+        tls_in_tls.mend()
     return aiohttp.TCPConnector(ssl=tls or True, force_close=fresh, family=family)
 
 
