@@ -94,8 +94,9 @@ class FakeProxy(FakeServer):
 
     async def reach(self, host: str, port: int) -> Ends:
         """Connect to a target from this proxy's own address; `OSError` where that fails."""
+        family = socket.AF_INET6 if ":" in self.leaves_from else socket.AF_INET
         return await asyncio.open_connection(
-            host.rstrip("."), port, local_addr=(self.leaves_from, 0), family=socket.AF_INET
+            host.strip("[]").rstrip("."), port, local_addr=(self.leaves_from, 0), family=family
         )
 
 
