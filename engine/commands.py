@@ -6,7 +6,7 @@ socket; while the lock is free this process takes the lock and writes itself. No
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from .store.transaction import refuse_what_is_no_database
 if TYPE_CHECKING:
     from .run.engine import Engine
     from .run.importing import Import
+    from .run.launches import Launches
     from .store.transaction import Transaction
 
 PATIENCE = 10.0
@@ -46,6 +47,8 @@ PATIENCE = 10.0
 ANSWER_WITHIN = 60.0
 """Seconds in which an engine answers a verb."""
 _PAUSE = 0.02
+_OF_AN_ENGINE = ("stop", "ping", "route_check")
+"""What no command can do by itself."""
 
 
 def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, **args: Any) -> Any:
@@ -56,6 +59,7 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
     """
     clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
+    coming = _coming(config.db)
     while True:
         holder = DatabaseLock.holder(config.db)
         if holder is not None and holder.role == "engine":
@@ -69,13 +73,34 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
             lock = DatabaseLock(config.db, role="cli")
             if take(lock):
                 with lock:
-                    return _directly(config, verb, args, actor, clock)
+                    if not _may_come(config, verb) or clock.monotonic() > deadline or not coming():
+                        return _directly(config, verb, args, actor, clock)
         if clock.monotonic() > deadline:
             raise Unavailable(
                 f"{config.db} is held and its holder does not answer",
                 remedy="try again; see: taskdeck status",
             )
         clock.sleep(_PAUSE)
+
+
+def _coming(database: Path) -> Callable[[], bool]:
+    """Tells whether an engine of this database is on its way, that was launched a moment before us."""
+    launches: list[Launches] = []
+
+    def coming() -> bool:
+        from .run.launches import Launches, is_young
+        from .run.supervisors import living
+
+        if not launches:
+            launches.append(Launches())
+        return bool(any(map(is_young, living(database))) or launches[0].under_way())
+
+    return coming
+
+
+def _may_come(config: Config, verb: str) -> bool:
+    """Is this for an engine, or a database, that is not there yet and may be about to come?"""
+    return verb in ("ping", "route_check") or (verb not in _BEGINNING and not config.db.exists())
 
 
 def take(lock: DatabaseLock) -> bool:
@@ -289,7 +314,7 @@ def _in_engine(verb: str) -> Any:
 
 
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
-    if verb in ("stop", "ping", "route_check"):
+    if verb in _OF_AN_ENGINE:
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
     if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")

@@ -17,6 +17,7 @@ from ..edge.identity import Identity
 from ..edge.locks import DatabaseLock
 from ..errors import NoEngine, Unavailable
 from . import supervisors
+from .launches import Launches
 from .outlived import Outlived
 
 SLACK = 15.0
@@ -55,6 +56,8 @@ def stop(
             run.end_supervisors(living)
         elif run.asked and not run.told:
             return Stopped(True, [])  # it ended what it ran, in order
+        elif starting := run.launches.under_way():
+            run.let_start(starting)
         elif (ended := end_outlived()) is not None:
             return Stopped(bool(run.asked), sorted(one.pid for one in run.told), ended)
         run.wait()
@@ -71,6 +74,7 @@ class _Stop:
         self._waits_for = "the database is held by another command"
         self._seen: dict[Identity, float] = {}
         self._busy: dict[Identity, float] = {}
+        self.launches = Launches()
         self.asked: set[Identity] = set()
         self.told: set[Identity] = set()
 
@@ -101,6 +105,10 @@ class _Stop:
             if now - self._busy.get(one, first_seen) >= RESTS or now - first_seen >= STARTS_WITHIN:
                 trees.ask([one])
                 self.told.add(one)
+
+    def let_start(self, launches: list[Identity]) -> None:
+        """Whoever typed `run` before `stop` means this one to end it, though it has not shown yet what it works on."""
+        self._waits_for = f"what was started a moment ago (pid {launches[0].pid}) has not come up yet"
 
     def wait(self) -> None:
         """A moment. Raises `Unavailable` once the time is over."""

@@ -19,40 +19,52 @@ def living(database: Path) -> list[Identity]:
     notice = os.path.realpath(gave_up_file(Path(os.path.realpath(database))))
     return [
         one
-        for pid in _pids()
+        for pid in pids()
         if (one := identity.of(pid))
         and _notice_of(pid) == notice
-        and _sees_our_files(pid)
+        and sees_our_files(pid)
         and identity.alive(one)
     ]
 
 
 def children(supervisor: Identity) -> list[int]:
     """The pids of its living children: an engine that starts, works or ends. None: it rests, or is about to go."""
-    found = (identity.read(pid) for pid in _pids())
+    found = (identity.read(pid) for pid in pids())
     return [one.identity.pid for one in found if one and one.parent == supervisor.pid and not one.dead]
 
 
-def _notice_of(pid: int) -> str | None:
-    """The notice of the supervisor with this pid, by its real path; None for any other process."""
+def is_supervisor(pid: int) -> bool:
+    """Does this process supervise an engine, of whatever database?"""
+    return tuple(command_line(pid)[1:4]) == SUPERVISOR
+
+
+def command_line(pid: int) -> list[str]:
+    """The words by which a process was started; [] for one that is gone, or in the middle of an exec."""
     try:
-        words = [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+        data = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # gone meanwhile
-        return None
-    if tuple(words[1:4]) != SUPERVISOR:
-        return None
-    folder, name = os.path.split(words[4])
-    database = os.path.realpath(os.path.join(folder, name.removesuffix(".gave-up")))
-    return os.path.realpath(gave_up_file(Path(database)))
+        return []
+    return [os.fsdecode(word) for word in data.split(b"\0")]
 
 
-def _sees_our_files(pid: int) -> bool:
-    """A container's supervisor may name a database of the same path that is another one."""
+def sees_our_files(pid: int) -> bool:
+    """A container's process may name a path of ours that is another one. False too for another user's."""
     try:
         return os.path.samefile(f"/proc/{pid}/root", "/")
     except OSError:  # gone, or another user's
         return False
 
 
-def _pids() -> list[int]:
+def pids() -> list[int]:
+    """Every process that we can see."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _notice_of(pid: int) -> str | None:
+    """The notice of the supervisor with this pid, by its real path; None for any other process."""
+    words = command_line(pid)
+    if tuple(words[1:4]) != SUPERVISOR:
+        return None
+    folder, name = os.path.split(words[4])
+    database = os.path.realpath(os.path.join(folder, name.removesuffix(".gave-up")))
+    return os.path.realpath(gave_up_file(Path(database)))

@@ -20,7 +20,8 @@ from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.paths import gave_up_file
 from taskdeck.engine.errors import AlreadyRunning, Unavailable
 from taskdeck.engine.rules.settings import EngineSettings, TaskdeckSettings
-from taskdeck.engine.run import launcher, stopping, supervisors
+from taskdeck.engine.run import launcher, launches, stopping, supervisors
+from taskdeck.engine.run.launches import Launches
 from taskdeck.engine.run.outlived import Outlived
 
 DIES = "import os; print('died', flush=True); os._exit(9)"
@@ -130,3 +131,67 @@ def test_an_engine_that_does_not_go_is_told_of_by_its_pid(config: Config) -> Non
     with lock, pytest.raises(Unavailable, match=f"pid {os.getpid()}. is still there"):
         stopping.stop(config, lambda: asked.append(True), never, ManualClock())
     assert asked == [True]
+
+
+def launch(*words: str) -> list[str]:
+    """The command line of a `taskdeck` that stands where the interpreter still loads, until it is told to go on."""
+    waits = "import os, sys; sys.stdin.readline(); os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+    return [sys.executable, "-c", f"{waits} # taskdeck.tui.cli", *words]
+
+
+@contextmanager
+def begun(*words: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(launch(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_run_that_has_only_begun_is_waited_for_and_stopped(config: Config) -> None:
+    """A `run` of which nothing can be seen but its command line: then a supervisor, and at last an engine."""
+    engine = [sys.executable, "-c", STARTS_SLOWLY, str(config.db)]
+    supervisor = launcher.supervised(engine, gave_up_file(config.db))[1:]
+    with begun("run", *supervisor) as process:
+        assert process.stdin
+        assert process.stdout
+        under_way = Launches().under_way
+        assert process.pid in [one.pid for one in under_way()]
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "starts\n"
+        process.stdin.write("and on\n")
+        process.stdin.flush()
+        assert process.pid not in [one.pid for one in under_way()]
+
+        def ask() -> None:
+            holder = DatabaseLock.holder(config.db)
+            assert holder
+            identity.kill(holder.identity, signal.SIGTERM)
+
+        assert stopping.stop(config, ask, never, system_clock()).engine
+        assert process.wait(10) == 6
+
+
+def test_a_launch_is_waited_for_until_it_ends_and_not_for_ever(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launches, "YOUNG", float("inf"))
+    monkeypatch.setattr(stopping, "_PAUSE", 5.0)
+    clock = ManualClock()
+    with begun("--db", "x", "run") as process:
+        assert process.pid in [one.pid for one in Launches().under_way()]
+        with pytest.raises(Unavailable, match="has not come up yet"):
+            stopping.stop(config, never, Outlived, clock)
+        under_way = Launches().under_way
+        assert process.pid in [one.pid for one in under_way()]
+        process.kill()
+        process.wait()
+        assert process.pid not in [one.pid for one in under_way()]
+
+
+@pytest.mark.parametrize("words", [("list",), ("--db", "run", "status"), ("wait", "7"), ("stop",)])
+def test_only_what_starts_an_engine_counts_as_a_launch(words: tuple[str, ...]) -> None:
+    with begun(*words) as process:
+        assert process.pid not in [one.pid for one in Launches().under_way()]
