@@ -16,6 +16,7 @@ from msgspec import to_builtins
 from . import __version__
 from .clock import Clock, system_clock
 from .config import Config
+from .edge.identity import Identity
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
 from .errors import (
@@ -47,7 +48,7 @@ PATIENCE = 10.0
 ANSWER_WITHIN = 60.0
 """Seconds in which an engine answers a verb."""
 _PAUSE = 0.02
-_OF_AN_ENGINE = ("stop", "ping", "route_check")
+_OF_AN_ENGINE = ("stop", "restart", "ping", "route_check")
 """What no command can do by itself."""
 
 
@@ -100,7 +101,7 @@ def _coming(database: Path) -> Callable[[], bool]:
 
 def _may_come(config: Config, verb: str) -> bool:
     """Is this for an engine, or a database, that is not there yet and may be about to come?"""
-    return verb in ("ping", "route_check") or (verb not in _BEGINNING and not config.db.exists())
+    return verb in ("restart", "ping", "route_check") or (verb not in _BEGINNING and not config.db.exists())
 
 
 def take(lock: DatabaseLock) -> bool:
@@ -140,6 +141,21 @@ def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None =
 
     ask = partial(call, config, "stop", actor, clock=clock, now=now)
     return to_builtins(stopping.stop(config, ask, end_outlived, clock))
+
+
+def restart(config: Config, actor: str, *, clock: Clock | None = None) -> dict[str, Any]:
+    """Have a new engine, of the code that is on the disk now, take over from the one that works. Blocks.
+
+    Returns the descriptions of both, as `ping` gives them: `old` and `new`. Raises `NoEngine`; `Refused` where the new code
+    can't be loaded (then nothing has changed); `Unavailable` where the new engine does not come.
+    """
+    from .run import handing_over
+
+    clock = clock or system_clock()
+    old = call(config, "restart", actor, clock=clock)
+    who = Identity(old["pid"], old["start_time"], old["boot_id"])
+    new = handing_over.wait_for_next(config, who, partial(call, config, "ping", actor, clock=clock), clock)
+    return {"old": old, "new": new}
 
 
 def back_up(
@@ -282,6 +298,18 @@ async def _in_engine_submit(engine: Engine, args: dict[str, Any], actor: str) ->
 async def _in_engine_stop(engine: Engine, args: dict[str, Any], actor: str) -> Any:
     engine.request_stop(now=bool(args.get("now")))
     return engine.description()
+
+
+async def _in_engine_restart(engine: Engine, args: dict[str, Any], actor: str) -> Any:
+    import asyncio
+
+    from .edge import identity
+    from .run import handing_over
+
+    await asyncio.to_thread(handing_over.refuse_unfit_code, engine.config)
+    engine.request_handover(actor)
+    me = identity.me()
+    return {**engine.description(), "start_time": me.start_time, "boot_id": me.boot_id}
 
 
 async def _in_engine_ping(engine: Engine, args: dict[str, Any], actor: str) -> Any:
@@ -585,6 +613,7 @@ _BEGINNING = frozenset({"submit", "route_add", "route_import"})
 ENGINE_VERBS: Mapping[str, Any] = {
     "submit": _in_engine_submit,
     "stop": _in_engine_stop,
+    "restart": _in_engine_restart,
     "ping": _in_engine_ping,
     "route_check": _in_engine_route_check,
     **{verb: _in_engine(verb) for verb in _UNITS},

@@ -2,7 +2,7 @@
 
 A deck that draws in the engine's loop takes `build`; `show` puts launcher and supervisor around it.
 
-usage: python -m taskdeck.engine.main --db PATH [--config PATH] [--until-idle] [--max-wait SECONDS] [--since UTC]
+usage: python -m taskdeck.engine.main --db PATH [--config PATH] [--until-idle] [--max-wait SECONDS] [--since UTC] [--check]
 """
 
 from __future__ import annotations
@@ -173,8 +173,9 @@ def engine_command(config: Config, *, until_idle: bool = False, max_wait: float 
 def serve(arguments: list[str]) -> int:
     """One engine in this process, until it ends. Returns its exit code; what goes wrong is said in one line."""
     supervisor = announcer()
+    options = _parse(arguments)
     try:
-        code = _serve(_parse(arguments), supervisor)
+        code = _check(options) if options.check else _serve(options, supervisor)
     except TaskdeckError as error:
         print(f"taskdeck: {error}", file=sys.stderr)
         code = error.exit_code
@@ -182,8 +183,35 @@ def serve(arguments: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"taskdeck: the engine can't go on: {where}{error.strerror or error}", file=sys.stderr)
         code = Unavailable.exit_code
+    if supervisor.again and supervisor.supervisor is None:
+        _start_next(options, arguments)
     supervisor.end(code)
     return code
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Is all there that an engine needs to start? Raises where it is not."""
+    from .commands import ENGINE_VERBS
+    from .run import engine, supervisor, worker
+
+    load(path=options.config, db=options.db)
+    return 0 if ENGINE_VERBS and engine and supervisor and worker else 1
+
+
+def _start_next(options: argparse.Namespace, arguments: list[str]) -> None:
+    """Nobody is left above this engine who could start the one that shall follow: it has a supervisor again."""
+    import subprocess
+
+    from .run import launcher
+
+    command = [sys.executable, "-m", "taskdeck.engine.main", *arguments]
+    passed_down = ("TASKDECK_SUPERVISOR_FD", "TASKDECK_TERMINAL_FD")
+    subprocess.Popen(
+        launcher.supervised(command, gave_up_file(options.db)),
+        env={name: value for name, value in os.environ.items() if name not in passed_down},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
@@ -213,6 +241,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--until-idle", action="store_true")
     parser.add_argument("--max-wait", type=float)
     parser.add_argument("--since", default="")
+    parser.add_argument("--check", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -21,6 +21,7 @@ from .commandline import SWITCHES, VALUES, CommandLine, nearest
 VERBS = {
     "run": "run:run",
     "stop": "run:stop",
+    "restart": "run:restart",
     "status": "status:status",
     "add": "add:add",
     "list": "look:list_tasks",
@@ -55,6 +56,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
 
   add             Add a command (add -- COMMAND), a task of a type, or a file
   run, stop       Run the engine; drain and end it (stop ID: that task alone)
+  restart         Let an engine of the new code take over; what runs goes on
   status          Who runs, what waits, what is held, and what to do next
   list            The newest tasks: list state:failed type:fetch older:2h
   show, why       All about one task; why it does not run now, and what to do
@@ -82,7 +84,8 @@ OTHER_WORDS = {
     **dict.fromkeys(("ps", "top"), "list state:running"),
     **dict.fromkeys(("start", "serve", "engine", "daemon"), "run"),
     **dict.fromkeys(("submit", "enqueue", "exec", "push"), "add -- COMMAND"),
-    **dict.fromkeys(("restart", "rerun", "again"), "retry ID"),
+    **dict.fromkeys(("rerun", "again"), "retry ID"),
+    **dict.fromkeys(("upgrade", "reload"), "restart"),
     **dict.fromkeys(("continue", "unpause", "release"), "resume ID"),
     **dict.fromkeys(("info", "describe", "get"), "show ID"),
     **dict.fromkeys(("quit", "exit", "shutdown", "drain"), "stop"),

@@ -180,12 +180,12 @@ class Server:
 
         Raises what `serve` raises; then nobody is listened to until it is called again.
         """
-        self._listen_no_more()  # first: the old listener may remove what has its name and its number by then
+        self.refuse()  # first: the old listener may remove what has its name and its number by then
         await self._listen(path)
 
     async def close(self) -> None:
         """Listen no more, send what is queued, end all links, remove the socket if it is still ours."""
-        self._listen_no_more()
+        self.refuse()
         for link in self.links:
             link.close()
         for task in self._tasks:
@@ -209,7 +209,8 @@ class Server:
             sock.close()
             raise
 
-    def _listen_no_more(self) -> None:
+    def refuse(self) -> None:
+        """Listen no more; links that stand are left alone."""
         if self._listener is not None:
             self._listener.close()
         with suppress(OSError):

@@ -15,6 +15,8 @@ class Announcer:
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
         self._parent = os.getppid()
+        self.again = False
+        """This end is on purpose, and another engine shall follow."""
         if fd is not None:
             os.set_inheritable(fd, False)
             os.set_blocking(fd, False)
@@ -35,8 +37,8 @@ class Announcer:
         self._write(b"beat\n")
 
     def end(self, exit_code: int) -> None:
-        """Tell that this end is on purpose and final."""
-        self._write(b"exit %d\n" % exit_code)
+        """Tell that this end is on purpose, and final unless it is to be followed by another engine."""
+        self._write(b"again\n" if self.again else b"exit %d\n" % exit_code)
 
     def _write(self, line: bytes) -> None:
         if self._fd is None:

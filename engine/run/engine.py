@@ -24,7 +24,7 @@ from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
-from ..errors import AlreadyRunning, StorageTrouble, StoreError, TaskdeckError, UsageError
+from ..errors import AlreadyRunning, Refused, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
 from ..rules.storage import Fault, Trouble
 from ..rules.timing import parse_utc, utc_text
@@ -64,6 +64,9 @@ log = logging.getLogger("taskdeck.engine")
 
 LONGEST_REST = 5.0
 """The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
+
+CALLS_TAKE = 10.0
+"""Seconds in which an engine that hands over answers the calls that it has begun."""
 
 COMMANDS_TAKE = 30.0
 """Seconds for which a command without an engine may hold the database at most."""
@@ -105,6 +108,10 @@ class Engine:
         self._works = asyncio.Event()
         self._stop = asyncio.Event()
         self._stop_now = False
+        self._hands_over_for = ""
+        """Who asked for a new engine to take over; empty = nobody."""
+        self._calls = 0
+        """Those of clients that are being answered."""
         self._exit_code = 0
         self._engine_id = 0
         self._started_at = ""
@@ -241,7 +248,10 @@ class Engine:
             self._works.set()
             log.info("engine %d works on %s", self._engine_id, self.config.db)
             await self._stop.wait()
-            await self._drain_while_it_can_be_written()
+            if self._hands_over_for:
+                await self._let_go_of_workers()
+            else:
+                await self._drain_while_it_can_be_written()
         finally:
             await self._close()
 
@@ -281,6 +291,20 @@ class Engine:
         await draining
         await self._idleness.tell_what_is_left()
 
+    async def _let_go_of_workers(self) -> None:
+        """Finish what is under way here and close the door; what the workers run goes on without us."""
+        self._announcer.again = True
+        scheduler, *others = self._loops
+        await scheduler.finish()  # what is claimed is also sent
+        for loop in others:
+            await loop.stop()
+        self._listening.refuse()
+        await self.warden.hand_over()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CALLS_TAKE):
+                while self._calls:
+                    await self.clock.pause(0.01)
+
     async def _close(self) -> None:
         self.housekeeping.stop()
         for loop in self._loops:
@@ -288,7 +312,12 @@ class Engine:
         await self.prober.stop()
         await self.reception.beats.stop()
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
-            await self.writer.write(rows.record_end, self._engine_id)
+            if self._hands_over_for:
+                await self._listening.close()  # what a worker says from now on is for the next engine
+                running = self.workforce.running
+                await self.writer.write(rows.record_handover, self._engine_id, running, self._hands_over_for)
+            else:
+                await self.writer.write(rows.record_end, self._engine_id)
             await self.housekeeping.anchor()
         await self._listening.close()
 
@@ -316,11 +345,21 @@ class Engine:
 
     def request_stop(self, *, now: bool = False, exit_code: int | None = None) -> None:
         """Drain and end. A second request, or `now`, gives no more time."""
+        if not self._announcer.again:  # else it is too late: the next engine is asked again
+            self._hands_over_for = ""
         if self._stop.is_set() or now:
             self._stop_now = True
             self._hurry.set()
         if exit_code is not None:
             self._exit_code = exit_code
+        self._stop.set()
+        self.wake()
+
+    def request_handover(self, actor: str) -> None:
+        """End in order, but let everything run on for the engine that follows. Raises `Refused` in the middle of a stop."""
+        if self._stop.is_set():
+            raise Refused("the engine is stopping already", "it takes nothing more", "see: taskdeck status")
+        self._hands_over_for = actor
         self._stop.set()
         self.wake()
 
@@ -443,7 +482,11 @@ class Engine:
         while True:
             for message in calls:
                 if isinstance(message, Call):
-                    link.send(encode([await self._answer(message)]))
+                    self._calls += 1
+                    try:
+                        link.send(encode([await self._answer(message)]))
+                    finally:
+                        self._calls -= 1
             if (body := await link.receive()) is None:
                 return
             calls = list(from_peer(body))

@@ -52,6 +52,26 @@ def record_end(tx: Transaction, engine_id: int) -> None:
     tx.event("ENGINE_STOPPED", actor=ENGINE, reason="stopped", message=f"engine {engine_id}", ours=True)
 
 
+def record_handover(tx: Transaction, engine_id: int, running: int, actor: str) -> None:
+    """It has ended in order, and what its workers run goes on under the next one, which they wait for."""
+    for worker in processes.open_workers(tx):
+        if processes.set_worker(
+            tx, worker["id"], "AWAY", only_from="READY", evidence="its engine has handed over to the next"
+        ):
+            tx.event(
+                "WORKER_AWAY",
+                actor=ENGINE,
+                worker_id=worker["id"],
+                reason="handed_over",
+                message=f"pid {worker['pid']} waits for the next engine",
+                ours=True,
+            )
+    processes.end_engine(tx, engine_id, "handed_over")
+    goes_on = counted(running, "attempt goes on", "attempts go on")
+    message = f"engine {engine_id} hands over to the next; {goes_on}"
+    tx.event("ENGINE_STOPPED", actor=actor, reason="handed_over", message=message, ours=True)
+
+
 def record_alert(tx: Transaction, reason: str, message: str) -> None:
     """What a person should hear of."""
     record_alert_change(tx, reason, "ALERT_RAISED", message)

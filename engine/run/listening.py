@@ -62,6 +62,10 @@ class Listening:
         """Until the next look."""
         await self._clock.pause(EVERY)
 
+    def refuse(self) -> None:
+        """Take no more connections; those that stand are served on."""
+        self._server.refuse()
+
     async def close(self) -> None:
         """Listen no more."""
         await self._server.close()

@@ -30,6 +30,7 @@ class Loop:
         self._last = clock.monotonic()
         self._failing: str | None = None
         self._task: asyncio.Task[None] | None = None
+        self._passing = asyncio.Lock()
 
     def start(self) -> None:
         """Begin."""
@@ -41,6 +42,11 @@ class Loop:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    async def finish(self) -> None:
+        """End it after the pass that is under way."""
+        async with self._passing:
+            await self.stop()
+
     def age(self) -> float:
         """Seconds since the last pass that went well."""
         return self._clock.monotonic() - self._last
@@ -48,7 +54,8 @@ class Loop:
     async def _run(self) -> None:
         while True:
             try:
-                await self._tick()
+                async with self._passing:
+                    await self._tick()
             except Exception as error:  # a loop ends here: its fault is reported, never its end
                 self._report(error)
                 await self._clock.pause(PAUSE_AFTER_ERROR)

@@ -17,7 +17,7 @@ from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from . import groups
-from .fingerprints import fingerprint
+from .fingerprints import fingerprint, own_code
 from .leftovers import worker_mark
 
 
@@ -87,8 +87,8 @@ def journal_of(config: Config, worker: Mapping[str, Any]) -> Path:
 
 
 def handlers_fingerprint(config: Config) -> str:
-    """Of the handler files as they are now."""
-    return fingerprint(config.taskdeck.handlers, handlers_root(config))
+    """Of the handler files, and of taskdeck itself, as they are now."""
+    return f"{fingerprint(config.taskdeck.handlers, handlers_root(config))}-{own_code()}"
 
 
 def handlers_root(config: Config) -> Path:

@@ -2,6 +2,7 @@
 
 It talks with the engine over one pipe: the engine writes `beat` every few seconds and `exit N` when it ends on purpose.
 An announced exit is final; any other end is restarted with growing pauses, and given up after too many in a short time.
+With `again` the engine hands over to the code that is on the disk now: this process becomes a new supervisor, under its pid.
 SIGTERM and SIGINT are passed on (a second one means "now"), SIGHUP too. A stopped (debugged) engine is never killed.
 Where a launcher holds a terminal for the engine's screen, the way to it is handed down, and this one's words go that way.
 That it gave up stands in the file NOTICE as well, for `status` and for the next engine, which puts it on record.
@@ -28,6 +29,7 @@ GIVE_UP_WITHIN = 60.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 EXIT_GAVE_UP = 1
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PIPE_VARIABLE = "TASKDECK_SUPERVISOR_FD"
 TERMINAL_VARIABLE = "TASKDECK_TERMINAL_FD"
 
@@ -43,6 +45,7 @@ class Supervisor:
         self._last_beat = 0.0
         self._heard = b""
         self._announced: int | None = None
+        self._hands_over = False
         self._asked_to_stop = False
         self._unheard: int | None = None
         named = os.environ.get(TERMINAL_VARIABLE, "")
@@ -54,14 +57,18 @@ class Supervisor:
     def run(self) -> int:
         """Keep the engine alive. Returns the exit code of the whole."""
         signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in SIGNALS:
             signal.signal(number, self._pass_on)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # what came while this process became what it is
         deaths: deque[float] = deque()
         while True:
             self._start()
             self._watch()
             if self._announced is not None:
                 return self._announced
+            if self._hands_over and not self._asked_to_stop:
+                self._begin_anew()
+                continue  # it could not: then the new engine has an old supervisor
             if self._asked_to_stop:
                 return self._code_of_a_stop()
             now = time.monotonic()
@@ -85,7 +92,7 @@ class Supervisor:
         handed_down = (theirs,) if self._launcher < 0 else (theirs, self._launcher)
         self._child = subprocess.Popen(self._command, env=environment, pass_fds=handed_down)
         os.close(theirs)
-        self._pipe, self._heard, self._announced = ours, b"", None
+        self._pipe, self._heard, self._announced, self._hands_over = ours, b"", None, False
         self._last_beat = time.monotonic()
         if self._unheard is not None:  # it came while there was nobody to pass it to
             self._child.send_signal(self._unheard)
@@ -124,7 +131,18 @@ class Supervisor:
         for line in lines:
             if line.startswith(b"exit "):
                 self._announced = int(line[5:])
+            elif line == b"again":
+                self._hands_over = True
         return True
+
+    def _begin_anew(self) -> None:
+        """Load this program anew, in this process. Signals wait until the new one can pass them on."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            self._say(f"the supervisor stays as it is: {error.strerror}")
 
     def _is_stopped(self) -> bool:
         """Stopped or traced: a person is looking at it. Its time away does not count."""

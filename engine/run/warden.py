@@ -56,6 +56,10 @@ LAST_WORDS_TAKE = 0.5
 """Seconds in which the link of a dead worker is at its end, unless a child of its holds it open."""
 
 
+BURIALS_TAKE = 10.0
+"""Seconds after which a burial that has begun is left to the next engine's recovery."""
+
+
 class Warden:
     """Owns the worker processes of one engine. Everything here runs on the engine's loop."""
 
@@ -471,6 +475,17 @@ class Warden:
             if not await self._workforce.all_gone(1.0):
                 for handle in self._workforce:
                     self._doom(handle)
+
+    async def hand_over(self) -> None:
+        """Leave the workers to the next engine: nobody is started, judged or replaced any more; who died is buried first."""
+        self._stopping = True
+        self._stop_asked.set()
+        async with self._starting:  # who is on the way up is on record by then
+            for handle in self._workforce:
+                if handle.pidfd >= 0:
+                    asyncio.get_running_loop().remove_reader(handle.pidfd)
+        if self._chores:
+            await asyncio.wait(self._chores, timeout=BURIALS_TAKE)
 
     def hurry(self) -> None:
         """No more time: end all attempts now."""

@@ -84,6 +84,34 @@ def test_an_engine_that_dies_at_once_is_given_up(tmp_path: Path) -> None:
     assert "exit code 9" in told
 
 
+def test_an_engine_that_hands_over_is_followed_at_once_under_a_supervisor_of_the_same_pid(
+    tmp_path: Path,
+) -> None:
+    """Seven times in a row, so that none of them can count as a death; what is on the disk by then is loaded."""
+    process = supervise(tmp_path, "say('again') if life < 8 else say('exit 6')")
+    code, errors = end(process)
+    assert (code, errors) == (6, "")
+    assert len(lives(tmp_path, 8)) == 8
+
+
+def test_a_supervisor_that_hands_over_too_loads_the_code_that_is_on_the_disk_then(tmp_path: Path) -> None:
+    (tmp_path / "wrapper.py").write_text("VERSION = 1\n")
+    code = (
+        "import os, pathlib, sys; sys.path.insert(0, '.'); import wrapper; print(wrapper.VERSION, os.getpid(), flush=True);"
+        "from taskdeck.engine.run import supervisor as s; sys.exit(s.main(sys.argv[1:]))"
+    )
+    (tmp_path / "engine.py").write_text(
+        ENGINE
+        + "pathlib.Path('wrapper.py').write_text('VERSION = 2222\\n'); say('again' if life == 1 else 'exit 0')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-B", "-c", code, "--", sys.executable, "engine.py"],
+        cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    told, _ = process.communicate(timeout=20)
+    assert told == f"1 {process.pid}\n2222 {process.pid}\n"
+
+
 def test_a_hung_engine_is_ended_and_started_again(tmp_path: Path) -> None:
     code, errors = end(supervise(tmp_path, "say('beat')\nif life > 1: say('exit 0')\nelse: time.sleep(60)"))
     assert code == 0

@@ -59,7 +59,8 @@ async def together(config: Config, places: str, since: str) -> int:
         code = error.exit_code
         launcher.tell(f"say {error}")
     told.end(code)
-    deck.tell_the_end_of_the_engine(code)
+    if not told.again:  # else the next deck draws here
+        deck.tell_the_end_of_the_engine(code)
     return code
 
 

@@ -90,6 +90,33 @@ def stop(
     return 0
 
 
+def restart(ctx: typer.Context) -> int:
+    """Let an engine of the code that is on the disk now take over: what runs goes on, and nothing is charged.
+
+    The new code and the configuration are loaded first; where that fails nothing has changed.
+    """
+    from taskdeck.engine import commands
+
+    line: CommandLine = ctx.obj
+    done = commands.restart(line.config, line.actor)
+    old, new = done["old"], done["new"]
+    if line.json:
+        known = ("id", "pid", "code_version", "supervisor_pid")
+        output.json_line({name: {key: done[name][key] for key in known} for name in ("old", "new")})
+        return 0
+    versions = (
+        f", {old['code_version']} → {new['code_version']}"
+        if old["code_version"] != new["code_version"]
+        else ""
+    )
+    output.line(
+        f"engine {new['id']} (pid {new['pid']}) works in place of engine {old['id']} (pid {old['pid']}){versions}"
+    )
+    if old["running"]:
+        output.note(f"{old['running']} {'attempt' if old['running'] == 1 else 'attempts'} went on meanwhile")
+    return 0
+
+
 def _tell_stopped(line: CommandLine, done: dict[str, Any]) -> None:
     """What was ended: an engine, a supervisor that was about to start one, what outlived one; and what withstood."""
     stopped = bool(done["engine"] or done["supervisors"])
