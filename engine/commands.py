@@ -523,14 +523,20 @@ def _refusal(error: TaskdeckError) -> dict[str, Any]:
 
 def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
     from .run.inventory import add_route
+    from .run.known_secrets import learn_all
 
-    return add_route(tx, args, actor)
+    added = add_route(tx, args, actor)
+    learn_all(tx)
+    return added
 
 
 def _route_import(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
     from .run.importing import import_routes
+    from .run.known_secrets import learn_all
 
-    return import_routes(tx, args, actor)
+    lines = import_routes(tx, args, actor)
+    learn_all(tx)
+    return lines
 
 
 def _backup_done(tx: Transaction, args: Mapping[str, Any], actor: str) -> bool:

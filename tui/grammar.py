@@ -56,8 +56,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
 
   add             Add a command (add -- COMMAND), a task of a type, or a file
   run, stop       Run the engine; drain and end it (stop ID: that task alone)
-  restart         Let an engine of the new code take over; what runs goes on
-  status          Who runs, what waits, what is held, and what to do next
+  status, restart Who runs, what waits, what to do next; let new code take over
   list            The newest tasks: list state:failed type:fetch older:2h
   show, why       All about one task; why it does not run now, and what to do
   log             The output of an attempt, also while it runs

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from ..clock import Clock
+from ..crash import crash_at
 from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
-from .crash import crash_at
 from .gateway import Gateway
 from .held import Held
 from .messages import (

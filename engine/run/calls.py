@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import StopRequested
+from ..crash import crash_at
 from ..rules import payloads
 from .attempts import Attempt
 from .context import Context
-from .crash import crash_at
 from .endings import InDoubt, failed, in_doubt, timed_out, told
 from .handlers import Handler
 from .journal import StartJournal

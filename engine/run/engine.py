@@ -17,8 +17,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at
 from ..edge import identity
 from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
@@ -34,10 +37,9 @@ from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
 from . import engine_rows as rows
-from . import groups, withstanding
+from . import groups, known_secrets, withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
-from .crash import crash_at
 from .disk_fitness import refuse_unfit_disk
 from .dispatch import Dispatched, Limits, dispatch
 from .housekeeping import Housekeeping
@@ -194,6 +196,7 @@ class Engine:
         await self._record_that_a_supervisor_gave_up()
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
+        await self.writer.write(known_secrets.learn_all)
         self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
         self._recorder = Recorder(self.config, self.policies, outcomes)
         found = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
@@ -469,6 +472,14 @@ class Engine:
 
     async def _serve(self, link: AsyncLink) -> None:
         """One connection: a worker's, or a client's with its calls."""
+        try:
+            await self._converse(link)
+        except (
+            msgspec.DecodeError
+        ):  # what it said may be a secret that was meant for somebody else: it is not told
+            log.warning("pid %d said what is no message of ours; its link is cut", link.peer().pid)
+
+    async def _converse(self, link: AsyncLink) -> None:
         body = await link.receive()
         if body is None:
             return

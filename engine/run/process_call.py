@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import trees
 from ..edge.exits import BadExit
@@ -24,7 +25,6 @@ from ..rules.failures import Failure, FailureClass
 from . import channels
 from .attempts import Attempt
 from .countdown import Countdown
-from .crash import crash_at
 from .endings import failed, never_started, safe, timed_out
 from .journal import StartJournal
 from .messages import Outcome, Started, Welcome

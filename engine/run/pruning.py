@@ -16,6 +16,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at
 from ..errors import StoreError, Unavailable, UsageError
 from ..rules.chain import Head, Row, first_break
 from ..rules.filters import Filter, parse
@@ -25,7 +26,6 @@ from ..store import archive_files, archives
 from ..store.archives import Wanted
 from ..store.durable import published
 from ..store.reading import Reader
-from .crash import crash_at
 
 Submit = Callable[..., Any]
 """`submit(unit, *args)`: run the unit in a transaction of its own and return its result once it is durable."""

@@ -16,6 +16,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at
 from ..edge import identity
 from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
@@ -27,7 +28,6 @@ from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .beats import Beats
-from .crash import crash_at
 from .losing import take_all
 from .messages import (
     PROTOCOL,
@@ -123,8 +123,10 @@ class Reception:
                 while len(messages) < AT_ONCE and (body := link.received()) is not None:
                     messages += from_peer(body)
                 await self._hear(handle, messages)
-        except (LinkError, msgspec.DecodeError) as error:
+        except LinkError as error:
             log.warning("worker %d: its link broke: %s", handle.id, error)
+        except msgspec.DecodeError:  # its words may hold anything
+            log.warning("worker %d said what is no message of ours; its link is cut", handle.id)
         finally:
             ended.set()
             if handle.link is link:

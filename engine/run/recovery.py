@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at
 from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import StoreError
@@ -25,7 +26,6 @@ from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import groups, journal, kin, setting_aside, spool, withstanding
-from .crash import crash_at
 from .leftovers import end_leftovers
 from .losing import fall_back, take_all
 from .messages import Bye

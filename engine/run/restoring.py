@@ -18,6 +18,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at
 from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import NotFound, Refused, StoreError
@@ -31,7 +32,6 @@ from ..store.replacing import Replacement, finish, plan_file, replace, settle
 from ..store.rewinding import Later
 from ..store.tasks import NO_LEASE
 from ..store.transaction import Redacts, Transaction
-from .crash import crash_at
 from .leftovers import end_all, story
 from .losing import take_all
 from .policies import Policies

@@ -36,7 +36,10 @@ Close = Callable[..., None]
 
 
 def register(tx: Transaction, worker_id: int, wish: OnRollback) -> dict[str, Any]:
-    """Record a step, before its effect counts. Returns its number."""
+    """Record a step, before its effect counts. One that stands already, with the same arguments, is the same.
+
+    Returns its number.
+    """
     task = tasks.held(tx, wish.task_id, wish.fence)
     attempt = attempts.of_fence(tx, wish.fence)
     assert attempt is not None
@@ -45,8 +48,6 @@ def register(tx: Transaction, worker_id: int, wish: OnRollback) -> dict[str, Any
     arguments = decode(wish.arguments, where="arguments of a rollback step")
     refuse_secrets(tx, arguments, "arguments of a rollback step")
     refuse_secrets(tx, wish.name, "name of a rollback step")
-    if len(rollback.open_steps(tx, wish.task_id)) >= rules.MOST_STEPS:
-        raise Refused(f"a task has at most {rules.MOST_STEPS} rollback steps", remedy="undo more in one step")
     known = None
     if wish.undoes:
         scope = wish.scope or tasks.family_scope(tx, wish.task_id)
@@ -55,14 +56,13 @@ def register(tx: Transaction, worker_id: int, wish: OnRollback) -> dict[str, Any
             raise Refused(
                 f"operation {wish.undoes!r} was not begun", remedy="begin it, then register its undo step"
             )
-    number = rollback.register(
-        tx,
-        attempt,
-        wish.name,
-        encode(arguments),
-        repeatable=wish.repeatable,
-        undoes=known["id"] if known else None,
-    )
+    text, undoes = encode(arguments), known["id"] if known else None
+    number = rollback.find(tx, wish.task_id, wish.name, text, undoes)
+    if number is not None:
+        return {"number": number}
+    if len(rollback.open_steps(tx, wish.task_id)) >= rules.MOST_STEPS:
+        raise Refused(f"a task has at most {rules.MOST_STEPS} rollback steps", remedy="undo more in one step")
+    number = rollback.register(tx, attempt, wish.name, text, repeatable=wish.repeatable, undoes=undoes)
     tx.event(
         "STEP_ON_ROLLBACK",
         actor=f"worker:{worker_id}",

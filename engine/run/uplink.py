@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..crash import crash_at
 from ..edge.link import LinkError
 from ..errors import Refused, StaleLease
 from ..rules.failures import Failure, FailureClass
 from . import messages
-from .crash import crash_at
 from .messages import Answer, Message, Note, Numbered, Outcome, Progress
 from .spool import Spool
 

@@ -20,6 +20,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
+from ..crash import crash_at, suppressed
 from ..edge import identity
 from ..edge.identity import Identity
 from ..errors import StoreError, TaskdeckError, Unavailable
@@ -40,7 +41,6 @@ from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import groups, kin, recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
-from .crash import crash_at, suppressed
 from .leftovers import end_leftovers
 from .losing import take_all
 from .messages import Farewell, Outcome

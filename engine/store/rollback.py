@@ -12,6 +12,16 @@ from ..rules.rollback import Ending
 from .transaction import Transaction
 
 
+def find(tx: Transaction, task_id: int, name: str, arguments: str, undoes: int | None) -> int | None:
+    """The number of a step that stands already, with the same arguments; None = there is none."""
+    known = tx.row(
+        "SELECT number FROM rollback_step WHERE task_id = ? AND state = 'REGISTERED' AND name = ? AND arguments = ?"
+        " AND undoes IS ?",
+        task_id, name, arguments, undoes,
+    )  # fmt: skip
+    return known["number"] if known is not None else None
+
+
 def register(
     tx: Transaction,
     attempt: Mapping[str, Any],
@@ -21,15 +31,8 @@ def register(
     repeatable: bool,
     undoes: int | None,
 ) -> int:
-    """Add a step behind the others; one that stands already, with the same arguments, is the same. Returns its number."""
+    """Add a step behind the others. Returns its number."""
     task_id = attempt["task_id"]
-    known = tx.row(
-        "SELECT number FROM rollback_step WHERE task_id = ? AND state = 'REGISTERED' AND name = ? AND arguments = ?"
-        " AND undoes IS ?",
-        task_id, name, arguments, undoes,
-    )  # fmt: skip
-    if known is not None:
-        return known["number"]
     last = tx.connection.execute("SELECT max(number) FROM rollback_step WHERE task_id = ?", (task_id,))
     number = (last.fetchone()[0] or 0) + 1
     tx.connection.execute(

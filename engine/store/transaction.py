@@ -49,6 +49,8 @@ class Redacts(Protocol):
 
     def find(self, value: Any) -> Sequence[Any]: ...
 
+    def learn(self, secret: str) -> None: ...
+
 
 def refuse_what_is_no_database(path: Path) -> None:
     """Raise `StoreError` for something that can't be a database: looked at before anything is made beside it."""

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from taskdeck.engine.commands import _UNITS
 from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.route_errors import ErrorType
@@ -204,6 +205,18 @@ def test_a_route_of_the_group_is_leased_without_its_password_in_the_database(
     assert "hunter2" not in repr(run)
     assert b"hunter2" not in scratch.path.read_bytes()
     assert b"hunter2" not in scratch.path.with_name("taskdeck.db-wal").read_bytes()
+
+
+def test_the_password_of_a_route_that_a_person_added_is_masked_in_every_event(
+    scratch: Scratch, monkeypatch: Any, tmp_path: Any
+) -> None:
+    (tmp_path / "pw").write_text("unguessable-1\n")
+    monkeypatch.setenv("EU_PASSWORD", "unguessable-2")
+    for number, reference in enumerate((f"file:{tmp_path / 'pw'}", "env:EU_PASSWORD"), 1):
+        add = {"id": f"eu-{number}", "url": f"http://bob@127.0.0.1:808{number}", "password": reference}
+        scratch.do(_UNITS["route_add"], add, ANN)
+    masked = scratch.do(lambda tx: tx.redactor.text("unguessable-1 and unguessable-2"))
+    assert masked == "*** and ***"
 
 
 def test_without_a_usable_route_a_task_waits_unless_it_may_go_direct(scratch: Scratch) -> None:

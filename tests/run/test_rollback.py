@@ -436,6 +436,8 @@ def test_bad_steps_are_refused_with_the_reason(scratch: Scratch, engine: Engine)
     for number in range(MOST_STEPS - 1):
         register(engine, run, "b", arguments={"n": number})
     assert "at most" in register(engine, run, "c").error
+    known = register(engine, run, "b", arguments={"n": 3})
+    assert (known.error, known.value) == ("", {"number": 5})
     cancel_at_a_checkpoint(engine, run)
     step = started(engine)
     assert "can't register another" in register(engine, step, "d").error
