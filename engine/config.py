@@ -365,7 +365,7 @@ def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: 
         return _directory(_absolute(value, environ, base), f"name a directory; {_DIRECTORIES[key]} in it")
     if key == ("logging", "file"):
         return _log_file(_absolute(value, environ, base))
-    if key in _READ:
+    if key in _READ or key == ("storage", "mount"):
         return _absolute(value, environ, base)
     if key == ("taskdeck", "handlers"):
         return tuple(_handler(item, environ, base) for item in value)

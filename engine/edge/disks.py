@@ -28,6 +28,11 @@ def free_bytes(path: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
+def is_mounted(path: Path) -> bool:
+    """Is this directory the place of a filesystem of its own? False too where it isn't there at all."""
+    return os.path.ismount(path)
+
+
 def filesystem_of(path: Path, mounts: Path = MOUNTS) -> Filesystem | None:
     """The filesystem that `path` lies (or would lie) on; None where the kernel doesn't say."""
     real = os.path.realpath(_existing(path))

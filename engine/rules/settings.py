@@ -91,13 +91,17 @@ class LoggingSettings(Struct, frozen=True):
 
 
 class StorageSettings(Struct, frozen=True):
-    """`[storage]`: from when on a disk that fills up is told of and from when on nothing new starts. Bytes."""
+    """`[storage]`: from when on a disk that fills up is told of and from when on nothing new starts (bytes); and where
+    the data lies on a disk of its own, that it must be mounted, and for how many seconds an engine waits for that.
+    """
 
     warn_free_bytes: Annotated[int, Whole(0, 10**15)] = 1_000_000_000
     pause_free_bytes: Annotated[int, Whole(0, 10**15)] = 50_000_000
     wal_warn_bytes: Annotated[int, Whole(1 << 20, 10**15)] = 64_000_000
     wal_pause_bytes: Annotated[int, Whole(1 << 20, 10**15)] = 1_000_000_000
     network: Annotated[str, Choice("refuse", "warn")] = "refuse"
+    mount: Annotated[Path | None, PathText()] = None
+    mount_timeout: Annotated[float, Duration(0, 86400)] = 120.0
 
 
 class ShellSettings(Struct, frozen=True):

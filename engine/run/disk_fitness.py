@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ..clock import Clock
 from ..config import Config
 from ..edge import disks
-from ..errors import Refused
+from ..errors import Refused, Unavailable
 from ..rules.filesystems import Fitness, fitness
+
+TOLD_EVERY = 10.0
+"""Seconds between two words on what is waited for."""
+
+
+async def wait_for_disk(
+    config: Config, clock: Clock, tell: Callable[[str], None], beat: Callable[[], Awaitable[None]]
+) -> None:
+    """Wait until the data disk is mounted, saying so by `tell`. `beat` is called each second: who waits is not hung.
+
+    Raises `Unavailable` after `storage.mount_timeout`.
+    """
+    begun = told_at = clock.monotonic()
+    while missing := _missing_disk(config):
+        now = clock.monotonic()
+        if now - begun >= config.storage.mount_timeout:
+            raise missing
+        if now == begun or now - told_at >= TOLD_EVERY:
+            told_at = now
+            left = config.storage.mount_timeout - (now - begun)
+            tell(f"waiting for {config.storage.mount} to be mounted, {left:.0f} s more at most")
+        await beat()
+        await clock.pause(1.0)
+
+
+def _missing_disk(config: Config) -> Unavailable | None:
+    """Without it a new, empty database would be made in its place."""
+    disk = config.storage.mount
+    if disk is None or disks.is_mounted(disk):
+        return None
+    return Unavailable(
+        f"{disk} is not mounted",
+        "the data lies on that disk ([storage] mount), and nothing is made in its place",
+        f"mount it; see: findmnt {disk}",
+    )
 
 
 def refuse_unfit_disk(config: Config, mounts: Path = disks.MOUNTS) -> str:
-    """Raise `Refused` for a database on a network filesystem, where `[storage] network` does not allow it.
+    """Raise `Refused` for a database on a network filesystem, where `[storage] network` does not allow it, and
+    `Unavailable` where its disk is not mounted.
 
     Returns a warning for one whose locks nobody can vouch for, empty for all others.
     """
+    if missing := _missing_disk(config):
+        raise missing
     found = disks.filesystem_of(config.db.parent, mounts)
     fit = fitness(found.kind) if found else Fitness.FIT
     if found is None or fit is Fitness.FIT:

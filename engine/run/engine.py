@@ -40,7 +40,7 @@ from . import engine_rows as rows
 from . import groups, known_secrets, withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
-from .disk_fitness import refuse_unfit_disk
+from .disk_fitness import refuse_unfit_disk, wait_for_disk
 from .dispatch import Dispatched, Limits, dispatch
 from .housekeeping import Housekeeping
 from .idleness import Idleness, RunOptions
@@ -164,6 +164,7 @@ class Engine:
 
     async def _take_database(self) -> None:
         """Take the lock. Another engine is a refusal; a command that writes for a moment is waited for."""
+        await wait_for_disk(self.config, self.clock, log.warning, self._announcer.beat)
         if warning := refuse_unfit_disk(self.config):
             log.warning("%s", warning)
         refuse_what_is_no_database(self.config.db)

@@ -95,6 +95,9 @@ class _Stop:
     def end_supervisors(self, living: list[Identity]) -> None:
         """Let an engine come or go; a supervisor that has none, or one that doesn't come, is told to end."""
         now = self._clock.monotonic()
+        rests = (
+            STARTS_WITHIN if self.asked else RESTS
+        )  # after an engine that ended as it was asked it goes by itself
         for one in living:
             self._waits_for = f"the supervisor (pid {one.pid}) is still there"
             if one in self.told:
@@ -102,7 +105,7 @@ class _Stop:
             first_seen = self._seen.setdefault(one, now)
             if supervisors.children(one):
                 self._busy[one] = now
-            if now - self._busy.get(one, first_seen) >= RESTS or now - first_seen >= STARTS_WITHIN:
+            if now - self._busy.get(one, first_seen) >= rests or now - first_seen >= STARTS_WITHIN:
                 trees.ask([one])
                 self.told.add(one)
 
