@@ -25,15 +25,24 @@ def say(text): os.write(fd, text.encode() + b"\\n")
 """
 QUICK = (
     "from taskdeck.engine.run import supervisor as s; import sys;"
-    "s.FIRST_PAUSE = 0.01; s.HUNG_AFTER = 0.6; sys.exit(s.main(sys.argv[1:]))"
+    "s.FIRST_PAUSE = 0.01; s.HUNG_AFTER = {hung_after}; sys.exit(s.main(sys.argv[1:]))"
 )
 
 
-def supervise(folder: Path, engine: str) -> subprocess.Popen[str]:
+def supervise(folder: Path, engine: str, hung_after: float = 60.0) -> subprocess.Popen[str]:
     script = folder / "engine.py"
     script.write_text(ENGINE + engine)
     return subprocess.Popen(
-        [sys.executable, "-c", QUICK, "--notice", "gave-up", "--", sys.executable, str(script)],
+        [
+            sys.executable,
+            "-c",
+            QUICK.format(hung_after=hung_after),
+            "--notice",
+            "gave-up",
+            "--",
+            sys.executable,
+            str(script),
+        ],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -113,13 +122,15 @@ def test_a_supervisor_that_hands_over_too_loads_the_code_that_is_on_the_disk_the
 
 
 def test_a_hung_engine_is_ended_and_started_again(tmp_path: Path) -> None:
-    code, errors = end(supervise(tmp_path, "say('beat')\nif life > 1: say('exit 0')\nelse: time.sleep(60)"))
+    code, errors = end(
+        supervise(tmp_path, "say('beat')\nif life > 1: say('exit 0')\nelse: time.sleep(60)", 0.6)
+    )
     assert code == 0
     assert "gave no sign" in errors
 
 
 def test_a_stopped_engine_is_being_looked_at_and_not_hung(tmp_path: Path) -> None:
-    process = supervise(tmp_path, "say('beat'); os.kill(os.getpid(), signal.SIGSTOP); say('exit 0')")
+    process = supervise(tmp_path, "say('beat'); os.kill(os.getpid(), signal.SIGSTOP); say('exit 0')", 0.6)
     (pid,) = lives(tmp_path, 1)
     deadline = time.monotonic() + 1.5
     while time.monotonic() < deadline:
