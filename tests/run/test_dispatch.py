@@ -211,6 +211,7 @@ def test_the_password_of_a_route_that_a_person_added_is_masked_in_every_event(
     scratch: Scratch, monkeypatch: Any, tmp_path: Any
 ) -> None:
     (tmp_path / "pw").write_text("unguessable-1\n")
+    (tmp_path / "pw").chmod(0o600)
     monkeypatch.setenv("EU_PASSWORD", "unguessable-2")
     for number, reference in enumerate((f"file:{tmp_path / 'pw'}", "env:EU_PASSWORD"), 1):
         add = {"id": f"eu-{number}", "url": f"http://bob@127.0.0.1:808{number}", "password": reference}
