@@ -22,6 +22,7 @@ from msgspec import Struct, field, structs
 from .credentials import NoCredential, look_up
 from .errors import ConfigError, Problem
 from .rules.checks import Wrong, checks_of, is_file_handler, shown
+from .rules.circuits import CircuitSettings
 from .rules.declarations import ResourceDeclaration, RouteDeclaration
 from .rules.gathering import Gathered
 from .rules.origins import Origin
@@ -60,6 +61,7 @@ class Config(Struct, frozen=True):
     retention: RetentionSettings = RetentionSettings()
     types: dict[str, TypeSettings] = field(default_factory=dict)
     routing: RouteSettings = RouteSettings()
+    circuit: CircuitSettings = CircuitSettings()
     resources: tuple[ResourceDeclaration, ...] = ()
     routes: tuple[RouteDeclaration, ...] = ()
     file: Path | None = None

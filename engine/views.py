@@ -516,7 +516,13 @@ class View:
 
     def _situation(self, rows: Sequence[Row], policies: Policies) -> Situation:
         return waiting.situation(
-            rows, self._reader, policies, self.config, now=self.now, engine=holder(self.config).running
+            rows,
+            self._reader,
+            policies,
+            self.config,
+            now=self.now,
+            moment=self._stock.moment,
+            engine=holder(self.config).running,
         )
 
     def _task(self, row: Row, situation: Situation, policies: Policies, **more: Any) -> TaskView:

@@ -9,7 +9,7 @@ from taskdeck.engine.rules.declarations import declared_route
 from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
 from taskdeck.engine.rules.route_settings import RouteSettings
-from taskdeck.engine.store import inventory, routes, slots, tasks
+from taskdeck.engine.store import inventory, route_candidates, routes, slots, tasks
 from taskdeck.engine.store.inventory import Declared, json
 from tests.seeded import Seed
 
@@ -63,7 +63,7 @@ class Inventory:
             for pool, count in (pools or {}).items():
                 slots.take_from_pool(tx, pool, count, task, 300.0, f"task:{task_id}/1")
             if route:
-                assert routes.claim_slot(tx, route, task, 300.0, f"task:{task_id}/1")
+                assert route_candidates.claim_slot(tx, route, task, 300.0, f"task:{task_id}/1")
             slots.started(tx, attempt["fence"])
 
     def give_back(self, task_id: int, **how: Any) -> None:

@@ -41,6 +41,7 @@ class Options:
     needs: list[str] | None = None
     route: str | None = None
     allow_direct: bool | None = None
+    target: str | None = None
     wait: bool = False
 
 
@@ -58,6 +59,7 @@ TEXTS = {
     "--cwd": "cwd",
     "--pause": "pause",
     "--route": "route",
+    "--target": "target",
 }
 LISTS = {"--param": "param", "-p": "param", "--env": "env", "--tag": "tag", "--needs": "needs"}
 NUMBERS = {"--priority": "priority", "--retries": "retries"}
@@ -114,6 +116,7 @@ def add(line: CommandLine, options: Options) -> int:
         "needs": options.needs,
         "route": options.route,
         "allow_direct": options.allow_direct,
+        "target": options.target,
     }
     for_commands = {"--env": options.env, "--cwd": options.cwd, "--pause": options.pause}
     if options.file is not None:

@@ -32,6 +32,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     needs: list[str] | msgspec.UnsetType = msgspec.UNSET
     route: str | msgspec.UnsetType = msgspec.UNSET
     allow_direct: bool | msgspec.UnsetType = msgspec.UNSET
+    target: str | msgspec.UnsetType = msgspec.UNSET
 
 
 _decoder = msgspec.json.Decoder(Line)
@@ -105,7 +106,7 @@ def _common(given: dict[str, Any]) -> dict[str, Any]:
 
     checked_key(given.get("key"))
     choice("on_lost", given.get("on_lost"), ("rerun", "review"))
-    same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct")
+    same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct", "target")
     spec = {name: given[name] for name in same if name in given}
     if "retries" in given:
         spec["max_retry"] = given["retries"]

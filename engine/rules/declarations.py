@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
-from .checks import Duration, Name, Texts, Whole, Wrong, checks_of
+from .checks import Choice, Duration, Flag, Name, Texts, Whole, Wrong, checks_of
 from .inventory_checks import Labels, Network, Reference, RouteAddress
 from .route_urls import RouteUrl, login_fault, shown_url
 
@@ -24,6 +24,10 @@ class ResourceKeys(Struct, frozen=True):
     capacity: Annotated[int, Whole(1, 1000)] = 1
     min_reuse: Annotated[float, Duration()] = 0.0
     labels: Annotated[dict[str, str], Labels()] = {}
+    max_uses: Annotated[int | None, Whole(1, 10**9)] = None
+    max_age: Annotated[float | None, Duration(1)] = None
+    route: Annotated[str | None, Name("eu-1")] = None
+    route_soft: Annotated[bool, Flag()] = False
 
 
 class RouteKeys(Struct, frozen=True):
@@ -38,6 +42,9 @@ class RouteKeys(Struct, frozen=True):
     expected_ip: Annotated[str | None, Network()] = None
     expected_regions: Annotated[tuple[str, ...], Texts()] = ()
     labels: Annotated[dict[str, str], Labels()] = {}
+    max_uses: Annotated[int | None, Whole(1, 10**9)] = None
+    max_age: Annotated[float | None, Duration(1)] = None
+    ip_policy: Annotated[str, Choice("static", "sticky", "rotating")] = "sticky"
 
 
 LISTS: Mapping[str, type[Struct]] = {"resources": ResourceKeys, "routes": RouteKeys}
@@ -45,13 +52,21 @@ LISTS: Mapping[str, type[Struct]] = {"resources": ResourceKeys, "routes": RouteK
 
 
 class ResourceDeclaration(Struct, frozen=True):
-    """One resource of the configuration; `min_reuse` in seconds."""
+    """One resource of the configuration; durations in seconds.
+
+    Whoever holds it goes out by `route`, and by no other one unless the binding is soft. After `max_uses`, or `max_age`
+    seconds, it is given to nobody until a person resets it.
+    """
 
     id: str
     pool: str
     capacity: int = 1
     min_reuse: float = 0.0
     labels: dict[str, str] = field(default_factory=dict)
+    max_uses: int | None = None
+    max_age: float | None = None
+    route: str | None = None
+    route_soft: bool = False
 
     def settings(self) -> dict[str, Any]:
         """The declaration under the keys of the configuration."""
@@ -76,6 +91,9 @@ class RouteDeclaration(Struct, frozen=True):
     expected_ip: str | None = None
     expected_regions: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
+    max_uses: int | None = None
+    max_age: float | None = None
+    ip_policy: str = "sticky"
 
     def shown(self) -> str:
         """The URL without its password."""
@@ -84,6 +102,7 @@ class RouteDeclaration(Struct, frozen=True):
     def settings(self) -> dict[str, Any]:
         """The declaration under the keys of the configuration."""
         rest = ("group", "capacity", "min_reuse", "expected_ip", "expected_regions", "labels")
+        rest += ("max_uses", "max_age", "ip_policy")
         first = {"url": self.shown(), "password": self.secret_ref}
         return first | {name: getattr(self, name) for name in rest}
 
@@ -92,7 +111,8 @@ def declared_resources(values: Mapping[str, Any]) -> list[ResourceDeclaration]:
     """What one `[[resources]]` table declares: one resource, or with `count` id-1, id-2 and so on."""
     keys = ResourceKeys(**values)
     ids = [keys.id] if keys.count is None else [f"{keys.id}-{n}" for n in range(1, keys.count + 1)]
-    return [ResourceDeclaration(id, keys.pool, keys.capacity, keys.min_reuse, keys.labels) for id in ids]
+    shared = {name: getattr(keys, name) for name in keys.__struct_fields__ if name not in ("id", "count")}
+    return [ResourceDeclaration(id, **shared) for id in ids]
 
 
 def checked(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,4 +159,7 @@ def route_of(values: Mapping[str, Any]) -> RouteDeclaration:
         keys.expected_ip,
         keys.expected_regions,
         keys.labels,
+        keys.max_uses,
+        keys.max_age,
+        keys.ip_policy,
     )

@@ -56,6 +56,19 @@ class Expected(Text):
         return text
 
 
+class Anchors(Texts):
+    """Places that answer TCP whenever the network is up."""
+
+    example = '["1.1.1.1:443"]'
+
+    def read_one(self, item: Any) -> str:
+        if not isinstance(item, str) or not re.fullmatch(
+            r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):[0-9]{1,5}", item, re.ASCII
+        ):
+            raise Wrong("expected places with their ports", f"write {self.example}")
+        return item
+
+
 class Needs(Texts):
     """What a task needs, as words: `pool` or `pool:count`."""
 

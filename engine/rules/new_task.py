@@ -23,6 +23,8 @@ class NewTask(NamedTuple):
     """JSON list of `pool:count`, or None: as its type says."""
     route: str | None = None
     allow_direct: bool | None = None
+    target: str = ""
+    """The host that it works on; empty = unknown."""
 
     @property
     def lane(self) -> str:

@@ -114,6 +114,16 @@ def eject(
     return structs.replace(out, degraded=False), Change(COOLDOWN, event, reason, at + wait)
 
 
+def refused_by_many(
+    standing: Standing, health: RouteHealth, at: float, settings: CooldownSettings, uniform: Uniform
+) -> Judgement:
+    """So many targets refuse it that it rests: COOLDOWN(BLOCKED). What is out already stays as it is."""
+    if standing.pending is not None or standing.state in (COOLDOWN, FAULT, DISABLED):
+        return Judgement(health)
+    health, change = eject(health, at, R.BLOCKED, settings, uniform)
+    return Judgement(health, (change,))
+
+
 def level_at(health: RouteHealth, now: float, settings: CooldownSettings) -> int:
     """The cooldown level: one less for every `decay_s` in service without ejection."""
     if health.in_service_since is None or settings.decay_s <= 0:

@@ -49,6 +49,7 @@ class RouteCandidate(Struct, frozen=True):
     resting: int = 0
     uses: int = 0
     max_uses: int | None = None
+    worn_out: bool = False
     last_used_at: float | None = None
     exit_ip: str | None = None
     blocked_until: float | None = None
@@ -66,6 +67,17 @@ class Affinity(Struct, frozen=True):
 
     route_id: str
     hard: bool = False
+
+
+class RouteDemand(Struct, frozen=True):
+    """What a type asks of its routes beyond the group. `affinity` names the field of the payload that keeps to one route."""
+
+    labels: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+    strategy: str = "p2c"
+    unique_exit_ip: bool = False
+    affinity: str = ""
+    affinity_hard: bool = False
 
 
 class RouteWish(Struct, frozen=True):
@@ -122,6 +134,8 @@ def _taken(route: RouteCandidate, wish: RouteWish, now: float) -> str:
         return _no_slot(route)
     if route.max_uses is not None and route.uses >= route.max_uses:
         return f"it has had its {route.max_uses} uses"
+    if route.worn_out:
+        return "it is older than its max_age"
     if route.blocked_until is not None and now < route.blocked_until:
         target = wish.target or "the target"
         return f"{target} refuses it, tried again in {_seconds(route.blocked_until - now)}"

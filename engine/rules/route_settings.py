@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from .checks import Choice, Duration, Flag, Number, PathText, Whole
-from .inventory_checks import Addresses, Expected, Statuses, Urls
+from .inventory_checks import Addresses, Anchors, Expected, Statuses, Urls
 
 
 class ScoreSettings(Struct, frozen=True):
@@ -68,10 +68,11 @@ class BlockedSettings(Struct, frozen=True):
 
 
 class RouteSettings(Struct, frozen=True):
-    """`[routing]`: probing, its time limits and schedule.
+    """`[routing]`: probing, its time limits and schedule, and how a route is chosen.
 
     `ask_directly`: may this host ask the probe and address URLs without a route, to tell a broken judge from broken routes
     and to know its own addresses? `own_ips` are known besides. `ca_file`: authorities trusted besides the usual ones.
+    `starts_per_s`: checks begun per probe host. `control_anchors` tell whether the network is up while the judge fails.
     """
 
     probe_urls: Annotated[tuple[str, ...], Urls()] = ()
@@ -95,7 +96,13 @@ class RouteSettings(Struct, frozen=True):
     full_check_every: Annotated[int, Whole(1, 100000)] = 10
     full_check_s: Annotated[float, Duration()] = 3600.0
     probe_claim_s: Annotated[float, Duration(0.01, 3600)] = 20.0
+    starts_per_s: Annotated[float, Number(0.01, 10000)] = 2.0
     control_retry_s: Annotated[float, Duration(0.01)] = 15.0
+    control_anchors: Annotated[tuple[str, ...], Anchors()] = ("1.1.1.1:443", "9.9.9.9:443")
+    strategy: Annotated[str, Choice("p2c", "best", "lru", "round_robin")] = "p2c"
+    unique_exit_ip: Annotated[bool, Flag()] = False
+    affinity_s: Annotated[float, Duration()] = 3600.0
+    lock_delay_s: Annotated[float, Duration()] = 30.0
     score: ScoreSettings = ScoreSettings()
     cooldown: CooldownSettings = CooldownSettings()
     blocked: BlockedSettings = BlockedSettings()

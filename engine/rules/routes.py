@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .resource_states import BUSY, COOLDOWN, DISABLED, FAULT
 from .route_cooldown import Standing, Uniform
@@ -68,9 +68,10 @@ def must_verify(health: RouteHealth, now: float, settings: RouteSettings) -> boo
     return health.last_ok_at is None or now - health.last_ok_at > settings.verify_on_lease_s
 
 
-def is_stale(health: RouteHealth, now: float) -> bool:
-    """Whether its last result is too old to be trusted after a start."""
-    return health.last_at is None or now - health.last_at > STALE_S
+def after_start(health: RouteHealth, now: float) -> RouteHealth:
+    """The health that an engine starts with: a result that is too old proves nothing, so it is verified before use."""
+    stale = health.last_at is None or now - health.last_at > STALE_S
+    return structs.replace(health, last_ok_at=None) if stale else health
 
 
 def needs_exit_stage(

@@ -34,11 +34,18 @@ class Candidate:
     route: str = ""
     """The group or id of routes that it leases one of; empty = none."""
     allow_direct: bool = False
+    target: str = ""
+    """The host that it works on; empty = unknown."""
 
     @property
     def order(self) -> tuple[int, str, int]:
         """Smaller starts first."""
         return (self.effective_priority, self.next_run_at, self.id)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What its circuit is known by."""
+        return (self.type, self.target)
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,16 @@ class PoolRoom:
     free: int
     total: int
     words: str = ""
+    out: bool = False
+    """None is free, and none is in use or rests after use: all of them fail or are switched off."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """How many more attempts of one type may start at one target, and in words why no more."""
+
+    free: int
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,10 @@ class Situation:
     pools: Mapping[str, PoolRoom] = field(default_factory=dict)
     routes: Mapping[str, PoolRoom] = field(default_factory=dict)
     """By group and by id."""
+    gates: Mapping[tuple[str, str], Gate] = field(default_factory=dict)
+    """(type, target) whose circuit is not closed."""
+    refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(group or id of routes, target) → when the first block ends, where the target refuses all of them."""
     engine: bool = True
     stopping: bool = False
     paused_by: Mapping[int, str] = field(default_factory=dict)
@@ -111,6 +132,7 @@ class _Taken:
         """Worker → the suspects that it is kept for."""
         self.pools = {name: room.free for name, room in situation.pools.items()}
         self.routes = {name: room.free for name, room in situation.routes.items()}
+        self.gates = {place: gate.free for place, gate in situation.gates.items()}
 
     def take(self, candidate: Candidate, worker_id: int) -> None:
         self.total += 1
@@ -121,6 +143,8 @@ class _Taken:
             self.pools[pool] -= count
         if self.routes.get(candidate.route, 0) > 0:
             self.routes[candidate.route] -= 1
+        if candidate.place in self.gates:
+            self.gates[candidate.place] -= 1
         if candidate.suspect:
             self.alone[worker_id] = (candidate.id,)
 
@@ -172,6 +196,8 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
     cap = situation.caps.get(candidate.type)
     if cap is not None and (count := taken.by_type.get(candidate.type, 0)) >= cap:
         reasons.append(f"{count} of {cap} of type {candidate.type} run (its concurrency)")
+    if taken.gates.get(candidate.place, 1) < 1:
+        reasons.append(situation.gates[candidate.place].words)
     return reasons + _missing(candidate, situation, taken)
 
 
@@ -190,6 +216,8 @@ def _missing(candidate: Candidate, situation: Situation, taken: _Taken) -> list[
             reasons.append(f"there is no route or group {candidate.route} (see: taskdeck route list)")
         elif taken.routes[candidate.route] < 1:
             reasons.append(_shortage(f"route {candidate.route}", room, taken.routes[candidate.route], 1))
+        elif until := situation.refused.get((candidate.route, candidate.target)):
+            reasons.append(f"{candidate.target} refuses all of route {candidate.route} until {until}")
     return reasons
 
 

@@ -27,6 +27,7 @@ from .checks import (
     checks_of,
     nearest,
 )
+from .circuits import CircuitSettings
 from .declarations import LISTS
 from .inventory_checks import Needs
 from .route_settings import BlockedSettings, CooldownSettings, RouteSettings, ScoreSettings
@@ -150,6 +151,12 @@ class TypeSettings(Struct, frozen=True):
     needs: Annotated[tuple[str, ...] | None, Needs()] = None
     route: Annotated[str | None, Name("eu")] = None
     allow_direct: Annotated[bool | None, Flag()] = None
+    route_labels: Annotated[tuple[str, ...], Texts()] = ()
+    regions: Annotated[tuple[str, ...], Texts()] = ()
+    strategy: Annotated[str | None, Choice("p2c", "best", "lru", "round_robin")] = None
+    unique_exit_ip: Annotated[bool | None, Flag()] = None
+    affinity: Annotated[str | None, Name("account")] = None
+    affinity_hard: Annotated[bool, Flag()] = False
 
 
 TABLES: dict[str, type[Struct]] = {
@@ -166,6 +173,7 @@ TABLES: dict[str, type[Struct]] = {
     "routing.score": ScoreSettings,
     "routing.cooldown": CooldownSettings,
     "routing.blocked": BlockedSettings,
+    "circuit": CircuitSettings,
 }
 """By dotted name; a table in a table stands after the one that holds it."""
 

@@ -13,12 +13,24 @@ import msgspec
 
 from ..errors import IllegalTransition, StaleLease
 from ..rules.checkpoints import Resume
+from ..rules.circuits import CircuitSettings
 from ..rules.holds import EVERYTHING
 from ..rules.payloads import encode
 from ..rules.route_settings import RouteSettings
 from ..rules.selection import Candidate, Situation, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
-from ..store import attempts, checkpoints, holds, requests, slots, tasks
+from ..store import (
+    alerts,
+    attempts,
+    checkpoints,
+    circuits,
+    holds,
+    requests,
+    route_targets,
+    routes,
+    slots,
+    tasks,
+)
 from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
@@ -44,6 +56,7 @@ class Limits(msgspec.Struct, frozen=True):
     routing: RouteSettings
     rollbacks: Rollbacks
     stopping: bool = False
+    circuit: CircuitSettings = CircuitSettings()
 
 
 class Dispatched(msgspec.Struct, frozen=True):
@@ -54,6 +67,8 @@ class Dispatched(msgspec.Struct, frozen=True):
     """Tasks among them whose worker was lost before: each has its worker for itself."""
     wishes: list[dict[str, Any]]
     wake_at: str | None
+    to_verify: bool = False
+    """A route must be checked before a task that waits can have it."""
 
 
 def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
@@ -61,30 +76,62 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     dated.apply_due(tx)
     rested_at = slots.let_rested_return(tx)
     situation = _situation(tx, limits, policies)
-    starts = (
-        choose(_candidates(tx, limits, situation, policies), situation).starts[:BATCH]
-        if limits.workers
-        else ()
-    )
+    waiting = _candidates(tx, limits, situation, policies) if limits.workers else []
+    choice = choose(waiting, situation)
+    _tell_of_missing_routes(tx, situation, [each for each in waiting if each.id in choice.waits])
+    starts = choice.starts[:BATCH]
+    limits.leasing.forget()
     runs: dict[int, list[Run]] = {}
+    dry: set[tuple[str, str, str]] = set()
+    to_verify: set[str] = set()
     for start in starts:
+        wish = (start.candidate.type, start.candidate.route, start.candidate.target)
+        if wish in dry:
+            continue
         claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
         try:
             run = tx.unit(_start, claim, limits, policies)
-        except (IllegalTransition, StaleLease, NotEnough):
-            continue  # somebody else was first, or a route must be verified; the next tick looks again
+        except (IllegalTransition, StaleLease):
+            limits.leasing.forget()
+            continue  # somebody else was first; the next tick looks again
+        except NotEnough as error:
+            limits.leasing.forget()
+            to_verify.update(error.to_verify)
+            if error.dry:
+                dry.add(wish)
+            continue
         except Exception as error:
             _refuse_row(tx, claim, limits, error)
             continue
         if run is not None:
             runs.setdefault(start.worker_id, []).append(run)
     suspects = {start.candidate.id for start in starts if start.candidate.suspect}
-    wake_at = _earlier(tasks.next_due(tx), requests.next_dated(tx), rested_at)
-    return Dispatched(runs, suspects, requests.wishes(tx), wake_at)
+    wake_at = _earlier(
+        tasks.next_due(tx),
+        requests.next_dated(tx),
+        rested_at,
+        circuits.next_half_open(tx),
+        route_targets.next_unblocked(tx),
+    )
+    verifies = routes.verify_soon(tx, sorted(to_verify), limits.routing)
+    return Dispatched(runs, suspects, requests.wishes(tx), wake_at, verifies)
+
+
+def _tell_of_missing_routes(tx: Transaction, situation: Situation, waiting: list[Candidate]) -> None:
+    """One alert where due tasks wait for routes that all fail or are switched off, until one of them can be had (TF192)."""
+    for name in alerts.subjects(tx, NO_ROUTE):
+        room = situation.routes.get(name)
+        if room is None or not room.out:
+            alerts.over(tx, NO_ROUTE, f"route {name} can be had again", name)
+    for name in dict.fromkeys(each.route for each in waiting if each.route and not each.allow_direct):
+        room = situation.routes.get(name)
+        if room is not None and room.out:
+            told = f"route {name}: 0 of {room.total} usable, tasks wait: {room.words}"
+            alerts.stands(tx, NO_ROUTE, told, name)
 
 
 def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:
-    pools, routes = slots.rooms(tx.connection)
+    pools, exits = slots.rooms(tx.connection, tx.now)
     return Situation(
         now=tx.now,
         max_running=limits.max_running,
@@ -92,7 +139,9 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
         caps=policies.caps(),
         held=holds.holds(tx),
         pools=pools,
-        routes=routes,
+        routes=exits,
+        gates=circuits.gates(tx, limits.circuit),
+        refused=route_targets.refused_everywhere(tx),
         workers=limits.workers,
         stopping=limits.stopping,
     )
@@ -119,8 +168,26 @@ def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies:
         cap = situation.caps.get(type_name)
         limit = room if cap is None else min(room, cap - situation.running.get(type_name, 0))
         if limit > 0 and f"type:{type_name}" not in situation.held:
-            found += _readable(tx, limits, tasks.due(tx, lane, limit + _SPARE), policies)
+            rows = _heads(tx, lane, type_name, limit + _SPARE, situation, policies)
+            found += _readable(tx, limits, rows, policies)
     return found
+
+
+def _heads(
+    tx: Transaction, lane: str, type_name: str, limit: int, situation: Situation, policies: Policies
+) -> list[dict[str, Any]]:
+    """The first of a lane: those whose target lets nobody through hide no others, and a half-open one shows its trials."""
+    gates = {target: gate for (name, target), gate in situation.gates.items() if name == type_name}
+    group = policies.route_of_lane(lane)
+    refused = [target for (name, target) in situation.refused if name == group]
+    if not gates and not refused:
+        return tasks.due(tx, lane, limit)
+    args = {"shut": encode(list(gates)), "refused": encode(refused)}
+    rows = tasks.due(tx, lane, limit, tasks.ELSEWHERE, args)
+    for target, gate in gates.items():
+        if gate.free > 0 and target not in refused:
+            rows += tasks.due(tx, lane, min(limit, gate.free), "target = :target", {"target": target})
+    return rows
 
 
 def _readable(
@@ -147,10 +214,13 @@ def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
         effective_priority=row["effective_priority"],
         next_run_at=row["next_run_at"],
         suspect=bool(row["suspect"]),
+        target=row["target"],
         **policies.needs_of(row),
     )
 
 
+NO_ROUTE = "no_route"
+"""The reason of the alert that no route of a group can be had."""
 _SPARE = 8
 """Some more of each lane than can start, since a suspect that waits for a worker of its own must not hide those behind it."""
 

@@ -31,7 +31,7 @@ from ..errors import AlreadyRunning, Refused, StorageTrouble, StoreError, Taskde
 from ..rules.redaction import Redactor
 from ..rules.storage import Fault, Trouble
 from ..rules.timing import parse_utc, utc_text
-from ..store import processes, tasks
+from ..store import processes, routes, tasks
 from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
@@ -197,6 +197,7 @@ class Engine:
         await self._record_that_a_supervisor_gave_up()
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
+        await self.writer.write(routes.at_start, self.config.routing)
         await self.writer.write(known_secrets.learn_all)
         self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
         self._recorder = Recorder(self.config, self.policies, outcomes)
@@ -440,6 +441,7 @@ class Engine:
             logs=str(self.config.log_directory),
             leasing=self._leasing,
             routing=self.config.routing,
+            circuit=self.config.circuit,
             rollbacks=self._outcomes.rollbacks,
             stopping=self._stop.is_set(),
         )
@@ -451,6 +453,8 @@ class Engine:
         crash_at("after_dispatch")
         self.workforce.pass_on(done.wishes, self._graces(), self.clock.monotonic())
         self._next_wake = done.wake_at
+        if done.to_verify:
+            self.prober.wake()
         if done.runs:
             self.wake()  # there may be more than one batch
         elif not self._stop.is_set():

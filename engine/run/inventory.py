@@ -11,7 +11,7 @@ from ..rules.checks import Wrong
 from ..rules.declarations import RouteDeclaration, declared_route
 from ..rules.route_merge import id_of
 from ..rules.route_urls import BadRouteUrl, parse_route_url
-from ..store import inventory, slots
+from ..store import circuits, inventory, route_targets, slots
 from ..store.inventory import Declared, json
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -20,13 +20,24 @@ from ..store.transaction import Transaction
 def take_inventory(tx: Transaction, config: Config) -> list[str]:
     """Bring the database to what is declared. Returns the ids that are new, changed or gone."""
     slots.rebase(tx)
+    circuits.rebase(tx)
+    route_targets.rebase(tx)
     changed = inventory.sync_resources(
         tx,
         [
             Declared(
                 each.id,
                 each.capacity,
-                {"pool": each.pool, "kind": "unit", "labels": json(each.labels), "min_reuse": each.min_reuse},
+                {
+                    "pool": each.pool,
+                    "kind": "unit",
+                    "labels": json(each.labels),
+                    "min_reuse": each.min_reuse,
+                    "max_uses": each.max_uses,
+                    "max_age": each.max_age,
+                    "route_id": each.route,
+                    "route_soft": int(each.route_soft),
+                },
             )
             for each in config.resources
         ],
@@ -85,5 +96,8 @@ def _route(each: RouteDeclaration) -> Declared:
         "min_reuse": each.min_reuse,
         "expected_ip": each.expected_ip,
         "expected_regions": json(list(each.expected_regions)),
+        "max_uses": each.max_uses,
+        "max_age": each.max_age,
+        "ip_policy": each.ip_policy,
     }
     return Declared(each.id, each.capacity, columns)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from ..rules.route_choice import choose
-from ..rules.route_filter import RouteWish
+from ..rules.payloads import encode
+from ..rules.route_choice import RouteChoice, Strategy, choose
+from ..rules.route_filter import Affinity, RouteCandidate, RouteWish
 from ..rules.route_settings import RouteSettings
-from ..store import routes, slots
+from ..store import affinities, route_candidates, slots
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
 from .messages import LeasedRoute
 from .policies import Policy
+
+Task = Mapping[str, Any]
 
 
 class Holdings(msgspec.Struct, frozen=True):
@@ -26,13 +31,22 @@ class Holdings(msgspec.Struct, frozen=True):
 
 
 class Leasing:
-    """Takes leases. `rng` draws among routes."""
+    """Takes leases. `rng` draws among routes.
+
+    The routes of a group are read once a tick and kept up with its own claims: whatever else changes them comes in a
+    transaction of its own.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
+        self._known: dict[str, list[RouteCandidate]] = {}
+
+    def forget(self) -> None:
+        """A tick begins, or a claim was undone: what is known of routes is read anew."""
+        self._known = {}
 
     def take(
-        self, tx: Transaction, task: Mapping[str, Any], policy: Policy, lease: float, settings: RouteSettings
+        self, tx: Transaction, task: Task, policy: Policy, lease: float, settings: RouteSettings
     ) -> Holdings:
         """Claim what the policy names under the task's fence. Raises `NotEnough`; the savepoint then undoes all of it."""
         owner = f"task:{task['id']}/{task['attempt']}"
@@ -40,31 +54,109 @@ class Leasing:
             pool: slots.take_from_pool(tx, pool, count, task, lease, owner)
             for pool, count in sorted(policy.needs.items())
         }
-        route = self._take_route(tx, task, policy, lease, owner, settings) if policy.route else None
-        return Holdings(held, route)
+        bound = slots.bound_route(tx, task["fence"]) if held else None
+        group = policy.route or (bound.route_id if bound and bound.hard else "")
+        if not group:
+            return Holdings(held, None)
+        return Holdings(held, self._take_route(tx, task, policy, group, bound, lease, owner, settings))
 
     def _take_route(
         self,
         tx: Transaction,
-        task: Mapping[str, Any],
+        task: Task,
         policy: Policy,
+        group: str,
+        bound: Affinity | None,
         lease: float,
         owner: str,
         settings: RouteSettings,
     ) -> LeasedRoute | None:
-        known = routes.candidates(tx, policy.route, settings)
-        wish = RouteWish(allow_direct=policy.allow_direct)
-        choice = choose(known, wish, tx.boot, self._rng, slow_start_s=settings.cooldown.slow_start_s)
+        key = _affinity_key(group, task, policy)
+        wish = _wish(tx, task, policy, bound or affinities.of(tx, key))
+        routes = route_candidates.for_target(tx, self._routes(tx, group, settings), task["target"])
+        choice = self._choose(tx, group, routes, wish, policy, settings)
         for route_id in choice.order:
-            row = routes.claim_slot(tx, route_id, task, lease, owner)
-            if row is not None:
-                return _leased(row)
+            row = route_candidates.claim_slot(tx, route_id, task, lease, owner)
+            if row is None:
+                continue
+            self._note_claim(group, route_id)
+            if policy.demand.strategy == Strategy.ROUND_ROBIN:
+                route_candidates.note_turn(tx, group, route_id)
+            affinities.bind(tx, key, route_id, policy.demand.affinity_hard, settings.affinity_s)
+            if choice.rebound and wish.affinity:
+                _rebound(tx, task, wish.affinity.route_id, route_id)
+            return _leased(row)
         if choice.direct:
             return None
-        for each in known:
-            if not each.verified:
-                routes.probe_soon(tx, each.id)
-        raise NotEnough(f"route {policy.route}: {choice.waits or 'all were taken meanwhile'}")
+        unproven = {each.id for each in routes if not each.verified}
+        trusting = [structs.replace(each, verified=True) for each in routes]
+        wanted = self._choose(tx, group, trusting, wish, policy, settings).order if unproven else ()
+        raise NotEnough(
+            f"route {group}: {choice.waits or 'all were taken meanwhile'}",
+            to_verify=tuple(each for each in wanted if each in unproven),
+            dry="" if wish.affinity else group,
+        )
+
+    def _choose(
+        self,
+        tx: Transaction,
+        group: str,
+        routes: list[RouteCandidate],
+        wish: RouteWish,
+        policy: Policy,
+        settings: RouteSettings,
+    ) -> RouteChoice:
+        strategy = Strategy(policy.demand.strategy)
+        last = route_candidates.turn_of(tx, group) if strategy is Strategy.ROUND_ROBIN else ""
+        return choose(routes, wish, tx.boot, self._rng, strategy, settings.cooldown.slow_start_s, last)
+
+    def _routes(self, tx: Transaction, group: str, settings: RouteSettings) -> list[RouteCandidate]:
+        if group not in self._known:
+            self._known[group] = route_candidates.of_wish(tx, group, settings)
+        return self._known[group]
+
+    def _note_claim(self, group: str, route_id: str) -> None:
+        """The same route may be known under its group and under its own name."""
+        self._known = {group: self._known[group]}
+        self._known[group] = [
+            structs.replace(each, busy=each.busy + 1, uses=each.uses + 1) if each.id == route_id else each
+            for each in self._known[group]
+        ]
+
+
+def _wish(tx: Transaction, task: Task, policy: Policy, affinity: Affinity | None) -> RouteWish:
+    demand = policy.demand
+    return RouteWish(
+        labels=demand.labels,
+        regions=demand.regions,
+        target=task["target"],
+        unique_exit_ip=demand.unique_exit_ip,
+        exits_in_use=route_candidates.exits_in_use(tx) if demand.unique_exit_ip else frozenset(),
+        affinity=affinity,
+        allow_direct=policy.allow_direct,
+    )
+
+
+def _affinity_key(group: str, task: Task, policy: Policy) -> str:
+    """What keeps to one route: a digest, since the value may be of any length, and nobody's business. Empty = nothing."""
+    field = policy.demand.affinity
+    payload = msgspec.json.decode(task["payload"]) if field else None
+    if not isinstance(payload, dict) or payload.get(field) is None:
+        return ""
+    digest = blake2b(encode(payload[field]).encode(), digest_size=16).hexdigest()
+    return f"{group}/{field}/{digest}"
+
+
+def _rebound(tx: Transaction, task: Task, before: str, route_id: str) -> None:
+    tx.event(
+        "ROUTE_REBOUND",
+        actor=slots.ENGINE,
+        task_id=task["id"],
+        route_id=route_id,
+        reason="not_usable",
+        message=f"instead of {before}",
+        payload={"from": before, "to": route_id},
+    )
 
 
 def _leased(row: Mapping[str, Any]) -> LeasedRoute:

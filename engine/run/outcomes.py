@@ -16,7 +16,7 @@ from ..rules.payloads import decode, encode
 from ..rules.retry import Charges, RetryPolicy, decide
 from ..rules.rollback import Ending
 from ..rules.route_errors import ErrorType
-from ..rules.route_health import Sample
+from ..rules.route_targets import Blame
 from ..rules.tasks import (
     CANCELLED,
     FINISHED,
@@ -29,11 +29,11 @@ from ..rules.tasks import (
     TaskState,
 )
 from ..rules.timing import add_seconds
-from ..store import attempts, requests, routes, tasks
+from ..store import attempts, circuits, requests, routes, tasks
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
-from . import leftovers, withstanding
+from . import leftovers, route_reports, withstanding
 from .finishing import finish
 from .messages import Outcome
 from .policies import Policies
@@ -41,6 +41,7 @@ from .rollback import Rollbacks
 from .secrecy import masked
 
 Task = dict[str, Any]
+TUNNEL_FAILED = ErrorType.TUNNEL_FAILED
 
 
 class Outcomes:
@@ -117,12 +118,15 @@ class Outcomes:
         result = encode(masked(tx, decode(outcome.result or "null", where="result"), "result", task["id"]))
         self._close(tx, task, outcome, "succeeded", "done")
         columns = {**NO_LEASE, "result": result, "error": None}
+        circuits.succeeded(tx, task)
         tasks.transition(tx, task, SUCCESS, "done", actor=ENGINE, columns=columns)
 
     def _failed(self, tx: Transaction, task: Task, outcome: Outcome) -> None:
-        failure = msgspec.json.decode(outcome.failure, type=Failure)
+        failure = self._attributed(tx, task, msgspec.json.decode(outcome.failure, type=Failure))
         message = tx.redactor.text(failure.message)
         policy = self._policies.of(task)
+        if failure.class_ is FailureClass.RETRYABLE:
+            circuits.failed(tx, task, self._policies.config.circuit)
         verdict = decide(
             failure,
             Charges(
@@ -158,19 +162,25 @@ class Outcomes:
     def _blamed(self, tx: Transaction, task: Task, failure: Failure) -> str:
         """What is at fault, by name. A route's health hears of it, as of any other failure; a unit is at FAULT."""
         faulty = failure.detail if failure.class_ is FailureClass.RESOURCE_FAULT else ""
-        known = frozenset(each.value for each in ErrorType)
-        error = ErrorType(failure.kind) if failure.kind in known else ErrorType.TUNNEL_FAILED
         for name in faulty.split():
             if routes.is_held_by(tx, name, task["fence"]):
-                routes.record(
-                    tx,
-                    name,
-                    Sample(tx.boot, error, stages=1, of_probe=False),
-                    source=f"task:{task['id']}",
-                    settings=self._policies.config.routing,
-                    uniform=self.uniform,
+                route_reports.failed(
+                    tx, task, name, _route_error(failure), "", self._policies.config, self.uniform
                 )
         return faulty
+
+    def _attributed(self, tx: Transaction, task: Task, failure: Failure) -> Failure:
+        """A tunnel that no route gets through to the target is the target's failure: the task is charged a retry for it."""
+        if failure.class_ is not FailureClass.RESOURCE_FAULT or _route_error(failure) is not TUNNEL_FAILED:
+            return failure
+        if len(names := failure.detail.split()) != 1 or not routes.is_held_by(tx, names[0], task["fence"]):
+            return failure
+        blame = route_reports.failed(
+            tx, task, names[0], TUNNEL_FAILED, "", self._policies.config, self.uniform
+        )
+        if blame is not Blame.TARGET:
+            return failure
+        return msgspec.structs.replace(failure, class_=FailureClass.RETRYABLE, detail="")
 
     def _schedule_event(
         self,
@@ -290,6 +300,12 @@ class Outcomes:
             faulty=faulty,
             stuck=leftovers.story(outcome.left) if outcome.left else "",
         )
+
+
+def _route_error(failure: Failure) -> ErrorType:
+    """What a handler or worker said of its route, as an error type; a fault without a name is one of the tunnel."""
+    known = {each.value.lower(): each for each in ErrorType}
+    return known.get(failure.kind.lower(), ErrorType.TUNNEL_FAILED)
 
 
 def _error_of(outcome: Outcome) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from ..config import Config
 from ..rules.needs import parse_needs
+from ..rules.route_filter import RouteDemand
 from ..rules.selection import COMMAND_TYPE
 from ..rules.settings import TypeSettings
 from .messages import TypeInfo, from_stored
@@ -34,6 +35,7 @@ class Policy(msgspec.Struct, frozen=True):
     needs: dict[str, int]
     route: str
     allow_direct: bool
+    demand: RouteDemand
 
 
 _OWN = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
@@ -101,7 +103,19 @@ class Policies:
             migrates=bool(declared and declared.migrates),
             typed_checkpoint=bool(declared and declared.typed_checkpoint),
             exit_codes=dict(own.exit_codes),
+            demand=self._demand(own),
             **self.needs_of(task),
+        )
+
+    def _demand(self, own: TypeSettings) -> RouteDemand:
+        routing = self.config.routing
+        return RouteDemand(
+            frozenset(own.route_labels),
+            frozenset(own.regions),
+            _first(own.strategy, routing.strategy),
+            _first(own.unique_exit_ip, routing.unique_exit_ip),
+            own.affinity or "",
+            own.affinity_hard,
         )
 
     def _forget(self) -> None:
@@ -125,6 +139,13 @@ class Policies:
                 _first(task["allow_direct"], own.allow_direct, declared and declared.allow_direct)
             ),
         }
+
+    def route_of_lane(self, lane: str) -> str:
+        """The group of routes that the tasks of a lane ask for, unless one of them differs."""
+        type_name, _, wished = lane.partition("|")
+        needs, _, route = wished.rpartition("|")
+        row = {"type": type_name, "needs": needs or None, "route": route or None, "allow_direct": None}
+        return self.needs_of(row)["route"]
 
     def types_in(self, pools: Collection[str]) -> tuple[str, ...]:
         """The types whose tasks need one of these pools, unless a task says otherwise itself."""

@@ -15,14 +15,11 @@ import msgspec
 from ..config import Config
 from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
-from ..rules.hosts import bare_host
 from ..rules.payloads import decode, encode
-from ..rules.route_errors import ErrorType
-from ..rules.route_health import Sample
 from ..store import attempts, checkpoints, operations, processes, routes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from . import rollback
+from . import rollback, route_reports
 from .messages import (
     Answer,
     Bye,
@@ -304,19 +301,7 @@ class Recorder:
         task = tasks.held(tx, result.task_id, result.fence)
         if not routes.is_held_by(tx, result.route_id, task["fence"]):
             raise Refused(f"route {result.route_id} is not held by #{task['id']}")
-        error = ErrorType(result.error_type) if result.error_type in frozenset(ErrorType) else None
-        if result.error_type and error is None:
-            return  # the target's affair: a status, or an error that no route is to blame for
-        sample = Sample(tx.boot, error, result.ms, stages=3 if error is None else 1, of_probe=False)
-        routes.record(
-            tx,
-            result.route_id,
-            sample,
-            source=f"task:{task['id']}",
-            settings=self.config.routing,
-            uniform=self._outcomes.uniform,
-            target=tx.redactor.text(bare_host(result.target)),
-        )
+        route_reports.note(tx, task, result, self.config, self._outcomes.uniform)
 
     def _outcome(self, tx: Transaction, worker_id: int, outcome: Outcome) -> None:
         task = tasks.held(tx, outcome.task_id, outcome.fence)

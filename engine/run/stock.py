@@ -48,13 +48,13 @@ class Stock:
         """All routes as they stand at this moment."""
         from ..store import inventory_reading as reading
 
-        return [self._shaper.route(each) for each in reading.routes(self._reader, self._moment())]
+        return [self._shaper.route(each) for each in reading.routes(self._reader, self.moment())]
 
     def route(self, route_id: str, samples: int) -> RouteView:
         """One route with everything about it. Raises `NotFound`."""
         from ..store import inventory_reading as reading
 
-        moment = self._moment()
+        moment = self.moment()
         found = reading.routes(self._reader, moment, route_id)
         if not found:
             raise NotFound(f"there is no route {route_id!r}", remedy="see: taskdeck route list")
@@ -95,7 +95,8 @@ class Stock:
         for row in rows:
             yield row, found.get(row["fence"], Holding([], None))._asdict()
 
-    def _moment(self) -> Moment:
+    def moment(self) -> Moment:
+        """Now, and the rules in force."""
         from ..edge import identity
         from ..store.inventory_reading import Moment
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
+from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import NewTask
 from ..rules.payloads import decode, encode
@@ -81,6 +82,7 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
         timeout=_timeout(spec.get("timeout")),
         max_retry=_whole(spec, "max_retry", RETRIES, None),
         on_lost=_one_of(spec, "on_lost", ("rerun", "review")),
+        target=_target(spec.get("target"), payload),
         **_holdings(spec),
     )
 
@@ -160,6 +162,21 @@ def _holdings(spec: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError("what the task needs can't be read", str(error)) from None
     return {"needs": encode(words) if words else None, "route": group, "allow_direct": direct}
+
+
+def _target(given: Any, payload: str) -> str:
+    """The host that the task works on: as it is named, else that of the `url` in its payload."""
+    if given:
+        try:
+            return named_host(str(given))
+        except ValueError:
+            raise UsageError(
+                "the target is no host", remedy="name the host that it works on, such as shop.example.org"
+            ) from None
+    if '"url"' not in payload:
+        return ""
+    url = decode(payload, where="payload").get("url") if payload.startswith("{") else None
+    return bare_host(url) if isinstance(url, str) and re.match(r"https?://", url) else ""
 
 
 def _whole(spec: Mapping[str, Any], field: str, allowed: range, default: int | None) -> Any:

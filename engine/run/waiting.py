@@ -17,13 +17,21 @@ from ..rules.tasks import FINISHED, NEEDS_REVIEW, PAUSED, RUNNING, WAITING, Task
 from .policies import Policies
 
 if TYPE_CHECKING:
+    from ..store.inventory_reading import Moment
     from ..store.reading import Reader  # not every user of views reads
 
 Row = dict[str, Any]
 
 
 def situation(
-    rows: Sequence[Row], reader: Reader, policies: Policies, config: Config, *, now: str, engine: bool
+    rows: Sequence[Row],
+    reader: Reader,
+    policies: Policies,
+    config: Config,
+    *,
+    now: str,
+    moment: Callable[[], Moment],
+    engine: bool,
 ) -> Situation:
     """What decides about the waiting ones of `rows`; where none waits nothing more is read."""
     from ..store import inventory_reading
@@ -33,7 +41,8 @@ def situation(
     if not any(row["state"] in WAITING for row in rows):
         return Situation(now=now, max_running=limit, engine=engine, paused_by=paused_by)
     attempts = reader.running_attempts()
-    pools, routes = inventory_reading.rooms(reader)
+    pools, routes = inventory_reading.rooms(reader, now)
+    gates, refused = inventory_reading.gates(reader, moment(), config.circuit)
     running: dict[str, int] = {}
     for attempt in attempts:
         running[attempt["type"]] = running.get(attempt["type"], 0) + 1
@@ -46,6 +55,8 @@ def situation(
         workers=_rooms(reader.workers(), attempts, frozenset(policies.declared), config.engine.slots),
         pools=pools,
         routes=routes,
+        gates=gates,
+        refused=refused,
         engine=engine,
         paused_by=paused_by,
     )
@@ -79,7 +90,7 @@ def waits(
 
 
 def _candidate(row: Row, policies: Policies) -> Candidate:
-    same = ("id", "type", "state", "effective_priority", "next_run_at", "suspect")
+    same = ("id", "type", "state", "effective_priority", "next_run_at", "suspect", "target")
     return Candidate(**{name: row[name] for name in same}, **policies.needs_of(row))
 
 

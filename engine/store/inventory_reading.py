@@ -13,13 +13,14 @@ import msgspec
 
 from ..clock import Clock
 from ..rules import route_health
+from ..rules.circuits import CircuitSettings
 from ..rules.inventory_shaping import RouteFacts, slot_name
 from ..rules.route_filter import RouteWish, why_not
 from ..rules.route_settings import RouteSettings
-from ..rules.selection import PoolRoom
+from ..rules.selection import Gate, PoolRoom
 from ..rules.timing import utc_text
+from . import circuits, route_candidates, route_targets, slots
 from . import routes as engine_routes
-from . import slots
 from .reading import Reader, Row
 from .transaction import Redacts, Transaction
 
@@ -57,9 +58,23 @@ class Holding(NamedTuple):
     route: str | None
 
 
-def rooms(reader: Reader) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+def rooms(reader: Reader, now: str) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
     """The room of every pool, and of every group and single route."""
-    return reader.ask(slots.rooms)
+    return reader.ask(lambda connection: slots.rooms(connection, now))
+
+
+def gates(
+    reader: Reader, moment: Moment, settings: CircuitSettings
+) -> tuple[dict[tuple[str, str], Gate], dict[tuple[str, str], str]]:
+    """Circuits that are not closed, and where a target refuses every route of a group."""
+
+    def question(
+        connection: sqlite3.Connection,
+    ) -> tuple[dict[tuple[str, str], Gate], dict[tuple[str, str], str]]:
+        tx = moment.reading(connection)
+        return circuits.gates(tx, settings), route_targets.refused_everywhere(tx)
+
+    return reader.ask(question)
 
 
 def resources(reader: Reader) -> list[Row]:
@@ -103,7 +118,7 @@ def why_not_chosen(reader: Reader, moment: Moment, wish: str) -> dict[str, str]:
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
         tx = moment.reading(connection)
-        found = engine_routes.candidates(tx, wish, moment.settings)
+        found = route_candidates.of_wish(tx, wish, moment.settings)
         return {each.id: why_not(each, RouteWish(), tx.boot) for each in found}
 
     return reader.ask(question)

@@ -25,7 +25,7 @@ from ..rules.resource_states import (
 from ..rules.resources import Change
 from ..rules.route_cooldown import Group, Standing, Uniform
 from ..rules.route_drift import IpPolicy, Seen, drift
-from ..rules.route_filter import RouteCandidate
+from ..rules.route_errors import ErrorType
 from ..rules.route_health import RouteHealth, Sample
 from ..rules.route_settings import RouteSettings
 from ..rules.timing import add_seconds, seconds_between
@@ -41,7 +41,7 @@ def standing_of(slots: list[Row]) -> Standing:
     """One standing for all slots of a route: what keeps any of them out for its health is the route's."""
     for wanted in (FAULT, COOLDOWN):
         for row in slots:
-            out = row["state"] == wanted and (wanted is FAULT or not _only_rests(row))
+            out = row["state"] == wanted and (wanted is FAULT or not only_rests(row))
             if out:
                 return _standing(row)
     if all(row["state"] == DISABLED for row in slots):
@@ -53,7 +53,7 @@ def standing_of(slots: list[Row]) -> Standing:
     return Standing()
 
 
-def _only_rests(row: Mapping[str, Any]) -> bool:
+def only_rests(row: Mapping[str, Any]) -> bool:
     return row["cooldown_reason"] in RESTING
 
 
@@ -81,55 +81,6 @@ def is_held_by(tx: Transaction, route_id: str, fence: int) -> bool:
 def slots_of(tx: Transaction, route_id: str) -> list[Row]:
     """The slots of a route."""
     return ROUTES.rows(tx, "s.route_id = ?", route_id)
-
-
-def candidates(tx: Transaction, wish: str, settings: RouteSettings) -> list[RouteCandidate]:
-    """The routes of a group (or the one of this id) as the choice sees them."""
-    sql = (
-        'SELECT h.*, p."group", p.labels, p.capacity FROM route p JOIN route_health h USING (route_id)'
-        ' WHERE p.removed_at IS NULL AND (p."group" = ? OR p.route_id = ?) ORDER BY p.route_id'
-    )
-    return [_candidate(tx, row, settings) for row in tx.rows(sql, wish, wish)]
-
-
-def _candidate(tx: Transaction, row: Row, settings: RouteSettings) -> RouteCandidate:
-    slots = slots_of(tx, row["route_id"])
-    standing, health = standing_of(slots), health_of(tx, row)
-    known = route_health.score(health, tx.boot, settings.score)
-    unverified = bool(settings.probe_urls) and schedule.must_verify(health, tx.boot, settings)
-    return RouteCandidate(
-        id=row["route_id"],
-        group=row["group"],
-        labels=frozenset(msgspec.json.decode(row["labels"])),
-        region=row["exit_region"],
-        state=AVAILABLE if standing.state in BUSY else standing.state,
-        cooldown_reason=standing.reason,
-        next_probe_at=row["next_check_boot"],
-        score=known.value if known else None,
-        degraded=bool(row["degraded"]),
-        recovered_at=health.recovered_at,
-        capacity=row["capacity"],
-        busy=sum(slot["state"] in BUSY for slot in slots),
-        resting=sum(slot["state"] == COOLDOWN and _only_rests(slot) for slot in slots),
-        uses=sum(slot["uses"] for slot in slots),
-        last_used_at=None,
-        exit_ip=row["exit_ip"],
-        verified=not unverified,
-        last_error=row["last_error_type"] or "",
-    )
-
-
-def claim_slot(
-    tx: Transaction, route_id: str, task: Mapping[str, Any], lease: float, owner: str
-) -> Row | None:
-    """Claim a free slot of this route and return the route's row; None where none is free any more."""
-    free = ROUTES.rows(
-        tx, "s.route_id = ? AND s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL", route_id
-    )
-    if not free:
-        return None
-    ROUTES.claim(tx, free[0], task, lease, owner)
-    return tx.row("SELECT * FROM route WHERE route_id = ?", route_id)
 
 
 def due_for_probe(tx: Transaction, limit: int) -> list[Row]:
@@ -173,6 +124,31 @@ def put_off(tx: Transaction, route_id: str, seconds: float) -> None:
     )
 
 
+def at_start(tx: Transaction, settings: RouteSettings) -> None:
+    """What an engine that starts knows of routes: results of another boot or from long ago prove nothing any more.
+
+    Checks that are due or unknown spread over an interval, each route always at the same place in it. Those of the engine
+    before have ended with it.
+    """
+    sql = "SELECT h.*, p.config_rev FROM route_health h JOIN route p USING (route_id) WHERE p.removed_at IS NULL"
+    for row in tx.rows(sql):
+        health = schedule.after_start(health_of(tx, row), tx.boot)
+        at = row["next_check_boot"]
+        if row["boot_id"] != tx.boot_id or at is None or at <= tx.boot:
+            at = schedule.first_probe_at(row["route_id"], tx.boot, settings.interval_s)
+        tx.connection.execute(
+            "UPDATE route_health SET model = ?, boot_id = ?, next_check_boot = ?, next_check_at = ?,"
+            " probe_token = NULL, probe_until_boot = NULL WHERE route_id = ?",
+            (
+                msgspec.json.encode(health).decode(),
+                tx.boot_id,
+                at,
+                add_seconds(tx.now, at - tx.boot),
+                row["route_id"],
+            ),
+        )
+
+
 def next_probe(tx: Transaction) -> float | None:
     """Seconds until the next probe is due; None without routes."""
     sql = "SELECT min(h.next_check_boot) FROM route_health h JOIN route p USING (route_id) WHERE p.removed_at IS NULL"
@@ -182,12 +158,29 @@ def next_probe(tx: Transaction) -> float | None:
 
 def claim_probe(tx: Transaction, route_id: str, token: str, seconds: float) -> bool:
     """Only one probe of a route at a time; one that died is retaken when its claim has run out."""
+    row = _health_row(tx, route_id)
+    if not schedule.may_probe(_claim(row), tx.boot):
+        return False
     changed = tx.connection.execute(
-        "UPDATE route_health SET probe_token = ?, probe_until_boot = ?, boot_id = ? WHERE route_id = ?"
-        " AND (probe_until_boot IS NULL OR probe_until_boot <= ? OR boot_id IS NOT ?)",
-        (token, tx.boot + seconds, tx.boot_id, route_id, tx.boot, tx.boot_id),
+        "UPDATE route_health SET probe_token = ?, probe_until_boot = ?, probe_rev = ? WHERE route_id = ?"
+        " AND probe_token IS ?",
+        (token, tx.boot + seconds, row["config_rev"], route_id, row["probe_token"]),
     )
     return changed.rowcount == 1
+
+
+def drop_claim(tx: Transaction, route_id: str, token: str) -> None:
+    """The check of this claim came to nothing, and nobody has taken it over."""
+    tx.connection.execute(
+        "UPDATE route_health SET probe_token = NULL, probe_until_boot = NULL WHERE route_id = ? AND probe_token = ?",
+        (route_id, token),
+    )
+
+
+def _claim(row: Mapping[str, Any]) -> schedule.ProbeClaim | None:
+    if row["probe_token"] is None:
+        return None
+    return schedule.ProbeClaim(row["probe_token"], row["probe_until_boot"] or 0.0, row["probe_rev"] or 0)
 
 
 def prepare_probe(tx: Transaction, route_id: str, settings: RouteSettings) -> bool:
@@ -220,17 +213,22 @@ def record(
     A probe's result with another token than the claim's is dropped. Returns whether it counted.
     """
     row = _health_row(tx, route_id)
-    if token is not None and row["probe_token"] != token:
+    if token is not None and not schedule.result_counts(_claim(row), token, row["config_rev"]):
         return False
-    slots = slots_of(tx, route_id)
-    standing = standing_of(slots)
-    judgement = route_cooldown.judge(
-        standing, health_of(tx, row), sample, _group(tx, route_id), settings, uniform
-    )
-    _keep_sample(tx, route_id, sample, source, target)
-    if source == "probe":
+    keep_sample(tx, route_id, sample, source, target)
+    if token is not None:
         _probed_event(tx, route_id, sample, details or {})
         _drift_event(tx, row, details or {})
+    elif row["frozen_at"] and sample.error is not None:
+        return False  # the network or the judge is down: nobody knows whose failure it is
+    judgement = route_cooldown.judge(
+        standing_of(slots_of(tx, route_id)),
+        health_of(tx, row),
+        sample,
+        _group(tx, route_id),
+        settings,
+        uniform,
+    )
     for change in judgement.changes:
         why = sample.error.value if sample.error else "a probe passed"
         _change_all(tx, slots_of(tx, route_id), change, why)
@@ -246,6 +244,56 @@ def record(
             message=error,
         )
     return True
+
+
+def verify_soon(tx: Transaction, route_ids: list[str], settings: RouteSettings) -> bool:
+    """Check these before they are handed out: now, or soon after a check that told nothing good. Is any due now?"""
+    due = False
+    for route_id in route_ids:
+        row = _health_row(tx, route_id)
+        last = health_of(tx, row).last_at
+        at = tx.boot if last is None else max(tx.boot, last + settings.fast_interval_s)
+        if row["boot_id"] != tx.boot_id or row["next_check_boot"] is None or at < row["next_check_boot"]:
+            _next_check(tx, route_id, at)
+            due = due or at <= tx.boot
+    return due
+
+
+def _next_check(tx: Transaction, route_id: str, at: float) -> None:
+    tx.connection.execute(
+        "UPDATE route_health SET next_check_boot = ?, next_check_at = ?, boot_id = ? WHERE route_id = ?",
+        (at, add_seconds(tx.now, at - tx.boot), tx.boot_id, route_id),
+    )
+
+
+def is_told(tx: Transaction, route_id: str, source: str, error: ErrorType) -> bool:
+    """Has this attempt told of this error of the route already?"""
+    sql = "SELECT 1 FROM route_sample WHERE route_id = ? AND source = ? AND error_type = ? LIMIT 1"
+    return tx.connection.execute(sql, (route_id, source, error.value)).fetchone() is not None
+
+
+def last_target(tx: Transaction, route_id: str, source: str) -> str:
+    """The target that this attempt told of last."""
+    sql = "SELECT target FROM route_sample WHERE route_id = ? AND source = ? ORDER BY id DESC LIMIT 1"
+    row = tx.connection.execute(sql, (route_id, source)).fetchone()
+    return (row and row[0]) or ""
+
+
+def recovered_at(tx: Transaction, route_id: str) -> float:
+    """When (boot clock) the route came back from its last cooldown; 0 where it had none."""
+    return health_of(tx, _health_row(tx, route_id)).recovered_at or 0.0
+
+
+def rest_from_refusals(tx: Transaction, route_id: str, settings: RouteSettings, uniform: Uniform) -> None:
+    """So many targets refuse the route that it needs a rest: COOLDOWN(BLOCKED), at its release where it is held."""
+    row, slots = _health_row(tx, route_id), slots_of(tx, route_id)
+    judgement = route_cooldown.refused_by_many(
+        standing_of(slots), health_of(tx, row), tx.boot, settings.cooldown, uniform
+    )
+    for change in judgement.changes:
+        _change_all(tx, slots, change, "too many targets refuse it")
+    if judgement.changes:
+        _save_health(tx, route_id, judgement.health, settings, uniform)
 
 
 def probe_soon(tx: Transaction, route_id: str) -> None:
@@ -290,7 +338,11 @@ def _remember(tx: Transaction, row: Row, change: Change, message: str) -> None:
 
 
 def _health_row(tx: Transaction, route_id: str) -> Row:
-    row = tx.row("SELECT * FROM route_health WHERE route_id = ?", route_id)
+    row = tx.row(
+        'SELECT h.*, p.config_rev, p."group", g.frozen_at FROM route_health h JOIN route p USING (route_id)'
+        ' LEFT JOIN group_state g ON g.name = p."group" WHERE h.route_id = ?',
+        route_id,
+    )
     assert row is not None, route_id
     return row
 
@@ -306,7 +358,8 @@ def _group(tx: Transaction, route_id: str) -> Group:
     return Group(enabled=max(1, enabled), ejected=ejected)
 
 
-def _keep_sample(tx: Transaction, route_id: str, sample: Sample, source: str, target: str | None) -> None:
+def keep_sample(tx: Transaction, route_id: str, sample: Sample, source: str, target: str | None) -> None:
+    """One more sample in the ring of the route."""
     tx.connection.execute(
         "INSERT INTO route_sample(route_id, at, source, stage, error_type, ms, target) VALUES (?,?,?,?,?,?,?)",
         (
@@ -376,29 +429,7 @@ def _save(
     *,
     probe: bool,
 ) -> None:
-    slots = slots_of(tx, route_id)
-    known = route_health.score(health, tx.boot, settings.score)
-    first_at = schedule.first_probe_at(route_id, tx.boot, settings.interval_s)
-    at = schedule.next_probe_at(
-        standing_of(slots), health, first_at, settings, uniform, capacity=slots[0]["capacity"] if slots else 1
-    )
-    if at is None:
-        at = tx.boot + settings.interval_s  # busy with its only slot, or DISABLED: look again later
-    columns: dict[str, Any] = {
-        "model": msgspec.json.encode(health).decode(),
-        "score": known.shown if known else None,
-        "latency_ms": health.latency_ms,
-        "consecutive_successes": health.consecutive_successes,
-        "consecutive_failures": health.consecutive_failures,
-        "recent_timeouts": len(health.timeouts),
-        "cooldown_level": health.cooldown_level,
-        "degraded": int(health.degraded),
-        "last_error_type": sample.error.value if sample.error else None,
-        "next_check_boot": at,
-        "next_check_at": add_seconds(tx.now, at - tx.boot),
-        "boot_id": tx.boot_id,
-        "updated_at": tx.now,
-    }
+    columns: dict[str, Any] = {"last_error_type": sample.error.value if sample.error else None}
     if sample.error is None:
         columns["last_ok_at"] = tx.now
     if probe:
@@ -420,8 +451,43 @@ def _save(
             columns["exit_seen_at"] = None  # what is wrong there is looked at again, until it is right
         elif details.get("exit_ip"):
             columns |= {"exit_seen_at": tx.now, "checks": 0}
-    names = ", ".join(f"{name} = ?" for name in columns)
     more = ", checks = checks + 1" if probe and "checks" not in columns else ""
+    _save_health(tx, route_id, health, settings, uniform, columns, more)
+
+
+def _save_health(
+    tx: Transaction,
+    route_id: str,
+    health: RouteHealth,
+    settings: RouteSettings,
+    uniform: Uniform,
+    others: Mapping[str, Any] | None = None,
+    more: str = "",
+) -> None:
+    slots = slots_of(tx, route_id)
+    known = route_health.score(health, tx.boot, settings.score)
+    first_at = schedule.first_probe_at(route_id, tx.boot, settings.interval_s)
+    at = schedule.next_probe_at(
+        standing_of(slots), health, first_at, settings, uniform, capacity=slots[0]["capacity"] if slots else 1
+    )
+    if at is None:
+        at = tx.boot + settings.interval_s  # busy with its only slot, or DISABLED: look again later
+    columns: dict[str, Any] = {
+        "model": msgspec.json.encode(health).decode(),
+        "score": known.shown if known else None,
+        "latency_ms": health.latency_ms,
+        "consecutive_successes": health.consecutive_successes,
+        "consecutive_failures": health.consecutive_failures,
+        "recent_timeouts": len(health.timeouts),
+        "cooldown_level": health.cooldown_level,
+        "degraded": int(health.degraded),
+        "next_check_boot": at,
+        "next_check_at": add_seconds(tx.now, at - tx.boot),
+        "boot_id": tx.boot_id,
+        "updated_at": tx.now,
+        **(others or {}),
+    }
+    names = ", ".join(f"{name} = ?" for name in columns)
     tx.connection.execute(
         f"UPDATE route_health SET {names}{more} WHERE route_id = ?", (*columns.values(), route_id)
     )

@@ -15,8 +15,18 @@ import msgspec
 
 from ..errors import NotFound, Refused, StaleLease, StoreError
 from ..rules import resources as rules
-from ..rules.resource_states import BUSY, COOLDOWN, FAULT, CooldownReason, Kind, ResourceEvent, ResourceState
+from ..rules.resource_states import (
+    BUSY,
+    COOLDOWN,
+    FAULT,
+    RESTING,
+    CooldownReason,
+    Kind,
+    ResourceEvent,
+    ResourceState,
+)
 from ..rules.resources import Change, Resource
+from ..rules.route_filter import Affinity
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds, seconds_between
 from .diagnosis import is_passing
@@ -30,7 +40,14 @@ Row = dict[str, Any]
 
 
 class NotEnough(Refused):
-    """Fewer are free than the task needs; nothing of it is taken."""
+    """Fewer are free than the task needs; nothing of it is taken.
+
+    `to_verify` names routes that would do once a check has passed; `dry` a group that nobody of the same wish gets one of.
+    """
+
+    def __init__(self, *told: str, to_verify: tuple[str, ...] = (), dry: str = "") -> None:
+        super().__init__(*told)
+        self.to_verify, self.dry = to_verify, dry
 
 
 @dataclass(frozen=True)
@@ -209,24 +226,49 @@ ROUTES = SlotTable(Kind.ROUTE, "route")
 BOTH = (RESOURCES, ROUTES)
 
 
+_SPENT = (
+    "((p.max_uses IS NOT NULL AND (SELECT sum(uses) FROM {parent}_slot x WHERE x.{parent}_id = p.{parent}_id) >= p.max_uses)"
+    " OR (p.max_age IS NOT NULL AND (julianday(:now) - julianday(s.fresh_since)) * 86400.0 >= p.max_age))"
+)
+"""It has had its uses, or is too old: given to nobody until a person resets it."""
+
+_BOUND_ELSEWHERE = (
+    "(p.route_id IS NOT NULL AND p.route_soft = 0 AND NOT EXISTS (SELECT 1 FROM route_slot r WHERE r.route_id = p.route_id"
+    " AND r.state = 'AVAILABLE' AND r.drain = 0 AND r.pending IS NULL))"
+)
+"""It goes out by one route only, and that can't be had now."""
+
+
 def take_from_pool(
     tx: Transaction, pool: str, count: int, task: Mapping[str, Any], lease: float, owner: str
 ) -> list[str]:
     """Claim `count` free slots of a pool, the least recently used first, ids in order. Raises `NotEnough`."""
-    free = RESOURCES.rows(
-        tx,
-        f"p.pool = ? AND p.removed_at IS NULL AND {FREE} AND s.id IN (SELECT s2.id FROM resource_slot s2"
-        f" JOIN resource p2 USING (resource_id) WHERE p2.pool = ? AND p2.removed_at IS NULL AND {FREE}"
-        " ORDER BY coalesce(s2.last_used_at, ''), s2.resource_id, s2.number LIMIT ?)",
-        pool,
-        pool,
-        count,
+    spent = _SPENT.format(parent="resource")
+    best = tx.rows(
+        "SELECT s.id FROM resource_slot s JOIN resource p USING (resource_id) WHERE p.pool = :pool AND p.removed_at IS NULL"
+        f" AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE}"
+        " ORDER BY coalesce(s.last_used_at, ''), s.resource_id, s.number LIMIT :count",
+        pool=pool,
+        now=tx.now,
+        count=count,
     )
+    marks = ",".join("?" * len(best)) or "NULL"
+    free = RESOURCES.rows(tx, f"s.id IN ({marks})", *(row["id"] for row in best))
     if len(free) < count:
         raise NotEnough(f"pool {pool}: {len(free)} free of {count} needed")
     for row in free:
         RESOURCES.claim(tx, row, task, lease, owner)
     return [RESOURCES.name(row) for row in free]
+
+
+def bound_route(tx: Transaction, fence: int) -> Affinity | None:
+    """The route that what is held under this fence goes out by; a hard binding before a soft one."""
+    row = tx.row(
+        "SELECT p.route_id, p.route_soft FROM resource_slot s JOIN resource p USING (resource_id)"
+        f" WHERE s.fence = ? AND {HELD} AND p.route_id IS NOT NULL ORDER BY p.route_soft, p.route_id LIMIT 1",
+        fence,
+    )
+    return Affinity(row["route_id"], not row["route_soft"]) if row else None
 
 
 def started(tx: Transaction, fence: int) -> None:
@@ -419,17 +461,20 @@ def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None
     return rules.reset(resource, now, actor) if resource.state in (COOLDOWN, FAULT) else None
 
 
-def rooms(connection: sqlite3.Connection) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+def rooms(connection: sqlite3.Connection, now: str) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
     """The room of every pool, and of every group and single route. Reads only."""
-    return _rooms(connection, "pool", "resource"), {
-        **_rooms(connection, "route_id", "route"),
-        **_rooms(connection, '"group"', "route"),
+    return _rooms(connection, now, "pool", "resource"), {
+        **_rooms(connection, now, "route_id", "route"),
+        **_rooms(connection, now, '"group"', "route"),
     }
 
 
-def _rooms(connection: sqlite3.Connection, key: str, parent: str) -> dict[str, PoolRoom]:
+def _rooms(connection: sqlite3.Connection, now: str, key: str, parent: str) -> dict[str, PoolRoom]:
+    bound = _BOUND_ELSEWHERE if parent == "resource" else "0"
     cursor = connection.execute(
-        f"SELECT p.{key}, s.* FROM {parent}_slot s JOIN {parent} p USING ({parent}_id) WHERE p.removed_at IS NULL"
+        f"SELECT p.{key}, s.*, {_SPENT.format(parent=parent)} AS spent, {bound} AS bound FROM {parent}_slot s"
+        f" JOIN {parent} p USING ({parent}_id) WHERE p.removed_at IS NULL",
+        {"now": now},
     )
     names = [column[0] for column in cursor.description][1:]
     members: dict[str, list[Row]] = {}
@@ -439,9 +484,10 @@ def _rooms(connection: sqlite3.Connection, key: str, parent: str) -> dict[str, P
 
 
 def _room(rows: list[Row]) -> PoolRoom:
-    free = [
+    idle = [
         row for row in rows if row["state"] == "AVAILABLE" and not row["drain"] and row["pending"] is None
     ]
+    free = [row for row in idle if not row["spent"] and not row["bound"]]
     holders = sorted({row["task_id"] for row in rows if row["task_id"] is not None})
     words = [f"held by {', '.join(f'#{holder}' for holder in holders[:5])}"] if holders else []
     for state in ("COOLDOWN", "FAULT", "DISABLED"):
@@ -451,4 +497,14 @@ def _room(rows: list[Row]) -> PoolRoom:
             words.append(
                 f"{len(those)} {state}" + (f" until {until}" if until and state == "COOLDOWN" else "")
             )
-    return PoolRoom(len(free), len(rows), "; ".join(words))
+    if spent := sum(row["spent"] for row in idle):
+        words.append(f"{spent} had all their uses or their time (see: taskdeck resource reset)")
+    if bound := sum(row["bound"] and not row["spent"] for row in idle):
+        words.append(f"{bound} bound to a route that can't be had")
+    return PoolRoom(len(free), len(rows), "; ".join(words), out=not free and not any(map(_comes_back, rows)))
+
+
+def _comes_back(row: Row) -> bool:
+    """It is in use or rests after use: nothing is wrong with it."""
+    rests = row["state"] == COOLDOWN and row["cooldown_reason"] in RESTING
+    return row["state"] in BUSY or row["state"] == "AVAILABLE" or rests

@@ -39,8 +39,8 @@ _LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", Ta
 _CREATE = (
     "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
     " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, needs, route, allow_direct, lane,"
-    " created_at, updated_at)"
-    " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " target, created_at, updated_at)"
+    " VALUES (?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
 """The table with an alias. SQLite's planner would rather read every waiting row by its state: a tick would cost what the
@@ -101,6 +101,7 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
             new.route,
             None if new.allow_direct is None else int(new.allow_direct),
             new.lane,
+            new.target,
             tx.now,
             tx.now,
         ),
@@ -246,14 +247,23 @@ def type_of_lane(lane: str) -> str:
     return lane.partition("|")[0]
 
 
-def due(tx: Transaction, lane: str, limit: int) -> list[dict[str, Any]]:
-    """The first `limit` due tasks of one lane, in the order in which they shall start."""
+def due(
+    tx: Transaction, lane: str, limit: int, condition: str = "TRUE", args: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start."""
     sql = (
-        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct"
-        f" FROM {_BY_LANE} WHERE lane = ? AND {_WAITING} AND next_run_at <= ?"
-        " ORDER BY effective_priority, next_run_at, id LIMIT ?"
+        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct, target"
+        f" FROM {_BY_LANE} WHERE lane = :lane AND {_WAITING} AND next_run_at <= :now AND {condition}"
+        " ORDER BY effective_priority, next_run_at, id LIMIT :limit"
     )
-    return tx.rows(sql, lane, tx.now, limit)
+    return tx.rows(sql, lane=lane, now=tx.now, limit=limit, **(args or {}))
+
+
+ELSEWHERE = (
+    "target NOT IN (SELECT value FROM json_each(:shut))"
+    " AND (allow_direct = 1 OR target NOT IN (SELECT value FROM json_each(:refused)))"
+)
+"""Tasks that work on none of these targets: what is shut for all, and what refuses every route that they could take."""
 
 
 def next_due(tx: Transaction) -> str | None:

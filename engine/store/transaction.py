@@ -225,9 +225,9 @@ class Transaction:
         ).fetchone()
         return range(row[0] - count + 1, row[0] + 1)
 
-    def rows(self, sql: str, *args: Any) -> list[dict[str, Any]]:
-        """All rows of a constant query as dicts."""
-        cursor = self.connection.execute(sql, args)
+    def rows(self, sql: str, *args: Any, **named: Any) -> list[dict[str, Any]]:
+        """All rows of a constant query as dicts; its parameters by place or by name."""
+        cursor = self.connection.execute(sql, named or args)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

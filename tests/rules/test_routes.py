@@ -29,10 +29,10 @@ from taskdeck.engine.rules.routes import (
     Control,
     ProbeClaim,
     accepted,
+    after_start,
     concurrency,
     first_probe_at,
     is_doubtful,
-    is_stale,
     may_probe,
     must_verify,
     needs_exit_stage,
@@ -104,9 +104,11 @@ def test_worked_example_01_a_route_never_checked_must_be_verified_before_its_lea
 
 
 def test_after_a_start_old_results_are_stale():
-    assert is_stale(RouteHealth(), 0.0)
-    assert not is_stale(RouteHealth(last_at=0.0), 600.0)
-    assert is_stale(RouteHealth(last_at=0.0), 601.0)
+    known = RouteHealth(last_at=0.0, last_ok_at=0.0, latencies=(90.0,))
+    lasting = structs.replace(SETTINGS, verify_on_lease_s=3600.0)
+    assert not must_verify(after_start(known, 600.0), 600.0, lasting)
+    assert must_verify(after_start(known, 600.1), 600.1, lasting)
+    assert after_start(known, 601.0).latencies == (90.0,)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from taskdeck.engine.run.messages import (
 )
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
-from taskdeck.engine.store import routes
+from taskdeck.engine.store import route_candidates
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 
@@ -362,10 +362,10 @@ def test_of_the_target_that_a_worker_tells_only_the_host_is_kept(
 ) -> None:
     scratch.declare(declared_route({"id": "eu-1", "url": "http://p.example.net:8080"}))
     task = scratch.running()
-    scratch.do(routes.claim_slot, "eu-1", task, 300.0, "a test")
+    scratch.do(route_candidates.claim_slot, "eu-1", task, 300.0, "a test")
     for target in ("https://ann:hunter2pass@shop.example/x?token=hunter2pass", "shop.example"):
         tell(scratch, recorder, task, RouteResult(task["id"], task["fence"], "eu-1", target, status=403))
-    assert scratch.query("SELECT target FROM route_sample") == [("shop.example",)] * 2
+    assert scratch.query("SELECT target, blocked FROM route_target") == [("shop.example", 2)]
 
 
 def test_where_a_source_goes_on_is_no_secret(scratch: Scratch, recorder: Recorder) -> None:

@@ -47,6 +47,7 @@ class Engine:
             logs="/logs",
             leasing=self.leasing,
             routing=self.scratch.config.routing,
+            circuit=self.scratch.config.circuit,
             rollbacks=self.outcomes.rollbacks,
         )
         return self.scratch.do(dispatch, limits, self.scratch.policies)

@@ -68,6 +68,10 @@ Route = Annotated[
     str | None, typer.Option("--route", metavar="GROUP|ID", help="The group of routes that it holds one of.")
 ]
 Direct = Annotated[bool, typer.Option("--allow-direct", help="Go without a route where none can be used.")]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="HOST", help="The host that it works on, if it has no `url`."),
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit as `wait` does.")]
 
 
@@ -91,6 +95,7 @@ def add(
     needs: Needs = None,
     route: Route = None,
     allow_direct: Direct = False,
+    target: Target = None,
     wait: Wait = False,
 ) -> int:
     """Add a command (add [OPTIONS] -- COMMAND...), a task of a type (add TYPE [JSON]) or a file of tasks (add -f FILE)."""
@@ -113,6 +118,7 @@ def add(
         needs=needs,
         route=route,
         allow_direct=allow_direct or None,
+        target=target,
         wait=wait,
     )
     return adding.add(ctx.obj, options)
