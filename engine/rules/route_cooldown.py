@@ -90,6 +90,16 @@ def recheck(standing: Standing, health: RouteHealth, now: float, settings: Coold
     return Change(COOLDOWN, E.RECHECK_DUE, R.PROBE, now) if standing.state is FAULT and due else None
 
 
+def unproven(standing: Standing, health: RouteHealth, now: float, settings: CooldownSettings) -> Judgement:
+    """Without any judge a rest ends by itself: the route returns, its failures forgotten, and starts slowly."""
+    back = Change(AVAILABLE, E.RESTED)
+    if standing.state is FAULT and (change := recheck(standing, health, now, settings)):
+        return Judgement(_recovered(health, now, health.latency_ms), (change, back))
+    if standing.state is not COOLDOWN or standing.reason in RESTING or now < standing.cooldown_until:
+        return Judgement(health)
+    return Judgement(_recovered(health, now, health.latency_ms), (back,))
+
+
 def eject(
     health: RouteHealth,
     at: float,
@@ -237,10 +247,10 @@ def _reprobed(
     return Judgement(_recovered(health, sample.at, latency), (Change(AVAILABLE, E.PROBE_PASSED),))
 
 
-def _recovered(health: RouteHealth, at: float, latency: float) -> RouteHealth:
+def _recovered(health: RouteHealth, at: float, latency: float | None) -> RouteHealth:
     """Failures and timeouts are forgotten, the latency is this one sample; the cooldown level is remembered."""
     return RouteHealth(
-        latencies=(latency,),
+        latencies=() if latency is None else (latency,),
         consecutive_successes=health.consecutive_successes,
         samples=health.samples,
         last_at=health.last_at,

@@ -121,21 +121,23 @@ class Control(Struct, frozen=True):
     anchors: bool | None = None
 
 
-def is_doubtful(cycle: list[Sample]) -> bool:
-    """Whether so many routes fail at the target's end that the target itself must be controlled first."""
-    failed = sum(1 for sample in cycle if sample.error is not None and _past_the_proxy(sample))
+_FROM_HERE = frozenset({ErrorType.TCP_TIMEOUT, ErrorType.TCP_UNREACHABLE, ErrorType.DNS_PROXY})
+"""Failures of stage 1 that all routes have at once where this host's own network is down."""
+
+
+def is_doubtful(cycle: list[Sample], broken: ErrorType | None = None) -> bool:
+    """Whether so many routes fail in a way that `broken` explains (None: either) that it must be controlled first."""
+    failed = sum(1 for sample in cycle if is_suspicious(sample, broken))
     return len(cycle) >= FREEZE_LEAST and failed >= FREEZE_SHARE * len(cycle)
 
 
-def _past_the_proxy(sample: Sample) -> bool:
-    """The proxy was reached (stage 1 passed) and the failure is one of stage 2 or 3."""
+def is_suspicious(sample: Sample, broken: ErrorType | None = None) -> bool:
+    """Whether something else than the route may have failed: the target (past the proxy), or this host's network."""
     error = sample.error
-    return (
-        error is not None
-        and not error.neutral
-        and sample.stages >= 1
-        and bool({PROBE, EXIT} & set(error.stages))
-    )
+    if error is None or error.neutral:
+        return False
+    past_the_proxy = sample.stages >= 1 and bool({PROBE, EXIT} & set(error.stages))
+    return past_the_proxy or (error in _FROM_HERE and broken is not ErrorType.PROBE_TARGET_DOWN)
 
 
 def verdict_of(control: Control) -> ErrorType | None:
@@ -149,5 +151,5 @@ def verdict_of(control: Control) -> ErrorType | None:
 
 def accepted(cycle: list[Sample], control: Control) -> tuple[list[Sample], ErrorType | None]:
     """The samples of a cycle that count, and the one alert: a doubtful cycle whose control fails too counts for nothing."""
-    broken = verdict_of(control) if is_doubtful(cycle) else None
-    return ([], broken) if broken else (cycle, None)
+    broken = verdict_of(control)
+    return ([], broken) if broken and is_doubtful(cycle, broken) else (cycle, None)

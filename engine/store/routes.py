@@ -86,20 +86,27 @@ def slots_of(tx: Transaction, route_id: str) -> list[Row]:
 def due_for_probe(tx: Transaction, limit: int) -> list[Row]:
     """Routes whose probe is due and that nobody probes now, with their declaration; the longest due first."""
     sql = (
-        "SELECT p.*, h.checks, h.exit_seen_at FROM route p JOIN route_health h USING (route_id)"
-        " WHERE p.removed_at IS NULL AND (h.next_check_boot IS NULL OR h.next_check_boot <= ? OR h.boot_id IS NOT ?)"
-        " AND (h.probe_until_boot IS NULL OR h.probe_until_boot <= ? OR h.boot_id IS NOT ?)"
-        " AND EXISTS (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id AND s.state <> 'DISABLED')"
+        f"SELECT p.*, {_SIZE} FROM {_PROBED} AND (h.next_check_boot IS NULL OR h.next_check_boot <= ?)"
         " ORDER BY coalesce(h.next_check_boot, 0), p.route_id LIMIT ?"
     )
-    return tx.rows(sql, tx.boot, tx.boot_id, tx.boot, tx.boot_id, limit)
+    return tx.rows(sql, tx.boot, limit)
+
+
+_PROBED = (
+    "route p JOIN route_health h USING (route_id) WHERE p.removed_at IS NULL"
+    ' AND NOT EXISTS (SELECT 1 FROM group_state g WHERE g.name = p."group" AND g.frozen_at IS NOT NULL)'
+    " AND EXISTS (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id AND s.state <> 'DISABLED')"
+)
+"""Routes that are checked at all: not those that are switched off, nor those of a frozen group."""
+
+_SIZE = '(SELECT count(*) FROM route q WHERE q."group" = p."group" AND q.removed_at IS NULL) AS group_size'
 
 
 def declared(tx: Transaction, route_ids: list[str]) -> list[Row]:
     """These routes as they are declared, with what a probe needs; unknown ones are left out."""
     marks = ",".join("?" * len(route_ids)) or "NULL"
     return tx.rows(
-        "SELECT p.*, h.checks, h.exit_seen_at FROM route p JOIN route_health h USING (route_id)"
+        f"SELECT p.*, {_SIZE} FROM route p JOIN route_health h USING (route_id)"
         f" WHERE p.removed_at IS NULL AND p.route_id IN ({marks}) ORDER BY p.route_id",
         *route_ids,
     )
@@ -151,8 +158,7 @@ def at_start(tx: Transaction, settings: RouteSettings) -> None:
 
 def next_probe(tx: Transaction) -> float | None:
     """Seconds until the next probe is due; None without routes."""
-    sql = "SELECT min(h.next_check_boot) FROM route_health h JOIN route p USING (route_id) WHERE p.removed_at IS NULL"
-    at = tx.connection.execute(sql).fetchone()[0]
+    at = tx.connection.execute(f"SELECT min(h.next_check_boot) FROM {_PROBED}").fetchone()[0]
     return None if at is None else max(0.0, at - tx.boot)
 
 
@@ -162,11 +168,29 @@ def claim_probe(tx: Transaction, route_id: str, token: str, seconds: float) -> b
     if not schedule.may_probe(_claim(row), tx.boot):
         return False
     changed = tx.connection.execute(
-        "UPDATE route_health SET probe_token = ?, probe_until_boot = ?, probe_rev = ? WHERE route_id = ?"
-        " AND probe_token IS ?",
-        (token, tx.boot + seconds, row["config_rev"], route_id, row["probe_token"]),
+        "UPDATE route_health SET probe_token = ?, probe_until_boot = ?, next_check_boot = ?, probe_rev = ?"
+        " WHERE route_id = ? AND probe_token IS ?",
+        (token, tx.boot + seconds, tx.boot + seconds, row["config_rev"], route_id, row["probe_token"]),
     )
     return changed.rowcount == 1
+
+
+def return_unproven(tx: Transaction, settings: RouteSettings, uniform: Uniform) -> bool:
+    """Where no judge is configured nothing can prove a route: its rest over, it returns and starts slowly. Did any?"""
+    rows = ROUTES.rows(
+        tx, "s.state = 'FAULT' OR (s.state = 'COOLDOWN' AND coalesce(s.cooldown_until_boot, 0) <= ?)", tx.boot
+    )
+    returned = False
+    for route_id in dict.fromkeys(row["route_id"] for row in rows):
+        health = health_of(tx, _health_row(tx, route_id))
+        standing = standing_of(slots_of(tx, route_id))
+        judgement = route_cooldown.unproven(standing, health, tx.boot, settings.cooldown)
+        for change in judgement.changes:
+            _change_all(tx, slots_of(tx, route_id), change, "its rest is over, and there is no judge to ask")
+        if judgement.changes:
+            _save_health(tx, route_id, judgement.health, settings, uniform)
+            returned = True
+    return returned
 
 
 def drop_claim(tx: Transaction, route_id: str, token: str) -> None:
@@ -184,10 +208,15 @@ def _claim(row: Mapping[str, Any]) -> schedule.ProbeClaim | None:
 
 
 def prepare_probe(tx: Transaction, route_id: str, settings: RouteSettings) -> bool:
-    """A route in FAULT whose re-check is due goes to COOLDOWN(PROBE), so that a probe may free it. Shall it be probed?"""
+    """A route in FAULT whose re-check is due goes to COOLDOWN(PROBE), so that a probe may free it. Shall it be probed?
+
+    Not while its only slot is in use: many providers allow one connection at a time.
+    """
     row = _health_row(tx, route_id)
     slots = slots_of(tx, route_id)
     standing, health = standing_of(slots), health_of(tx, row)
+    if len(slots) == 1 and standing.state in BUSY:
+        return False
     if standing.state is FAULT:
         change = route_cooldown.recheck(standing, health, tx.boot, settings.cooldown)
         if change is None:
