@@ -115,7 +115,7 @@ TRANSITIONS: Mapping[ResourceState, Mapping[ResourceState, frozenset[ResourceEve
         DISABLED: _events("user_disable"),
     },
     FAULT: {
-        AVAILABLE: _events("recheck_passed edited user_reset"),
+        AVAILABLE: _events("recheck_due recheck_passed edited user_reset"),
         COOLDOWN: _events("recheck_due edited user_reset"),
         DISABLED: _events("rechecks_exhausted user_disable"),
     },
@@ -142,7 +142,7 @@ REASONS: Mapping[ResourceEvent, frozenset[CooldownReason]] = {
 }
 """The reasons that an event may give to a cooldown."""
 
-_ROUTES_ONLY = _events("ejected probe_passed probe_failed recheck_due recheck_failed rechecks_exhausted")
+_ROUTES_ONLY = _events("ejected probe_passed probe_failed recheck_failed")
 _ROUTES_RETURN = _events("released reclaimed rested probe_passed")
 
 

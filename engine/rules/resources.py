@@ -142,6 +142,21 @@ def rested(resource: Resource, now: float) -> Change | None:
     return _change(resource, AVAILABLE, E.RESTED) if until is None or now >= until else None
 
 
+def recheck(
+    resource: Resource, faulted_at: float | None, faults: int, now: float, after: float, most: int
+) -> Change | None:
+    """What becomes of a unit in FAULT: `after` seconds later it is given out again, and its next use is the check.
+
+    With more than `most` faults and no good use between them it is DISABLED. None while it waits, and for one that only a
+    person may free (`faulted_at` None).
+    """
+    if resource.state is not FAULT or faulted_at is None:
+        return None
+    if faults > most:
+        return _change(resource, DISABLED, E.RECHECKS_EXHAUSTED)
+    return _change(resource, AVAILABLE, E.RECHECK_DUE) if now >= faulted_at + after else None
+
+
 def rest(resource: Resource, until: float, actor: str) -> Change:
     """A person lets an AVAILABLE one rest until then."""
     return _change(resource, COOLDOWN, E.USER_REST, R.MANUAL, until, actor=actor)

@@ -75,6 +75,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     """Carry out dated requests, then start what can start."""
     dated.apply_due(tx)
     rested_at = slots.let_rested_return(tx)
+    slots.recheck_units(tx, limits.routing.cooldown)
     situation = _situation(tx, limits, policies)
     waiting = _candidates(tx, limits, situation, policies) if limits.workers else []
     choice = choose(waiting, situation)

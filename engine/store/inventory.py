@@ -160,7 +160,7 @@ def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:
     for number in range(last + 1, each.capacity + 1):
         model.insert(
             {slots.id_column: each.id, "number": number, "state": "AVAILABLE", "fence": 0}
-            | {"drain": 0, "uses": 0, "updated_at": tx.now}
+            | {"drain": 0, "uses": 0, "rechecks": 0, "fresh_since": tx.now, "updated_at": tx.now}
         ).execute(tx.db)
     for row in slots.rows(tx, f"s.{slots.id_column} = ?", each.id):
         if row["number"] > each.capacity:

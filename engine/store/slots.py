@@ -27,6 +27,7 @@ from ..rules.resource_states import (
 )
 from ..rules.resources import Change, Resource
 from ..rules.route_filter import Affinity
+from ..rules.route_settings import CooldownSettings
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds, seconds_between
 from .diagnosis import is_passing
@@ -228,7 +229,7 @@ BOTH = (RESOURCES, ROUTES)
 
 _SPENT = (
     "((p.max_uses IS NOT NULL AND (SELECT sum(uses) FROM {parent}_slot x WHERE x.{parent}_id = p.{parent}_id) >= p.max_uses)"
-    " OR (p.max_age IS NOT NULL AND (julianday(:now) - julianday(s.fresh_since)) * 86400.0 >= p.max_age))"
+    " OR (p.max_age IS NOT NULL AND (julianday(:now) - julianday(s.fresh_since)) * 86400.0 >= p.max_age - 0.001))"
 )
 """It has had its uses, or is too old: given to nobody until a person resets it."""
 
@@ -306,8 +307,52 @@ def release(
                 is_faulty = False  # a route's faults are judged by its health
             change = rules.release(slots.as_rule(row), tx.boot, faulty=is_faulty, dead=dead)
             slots.apply(tx, row, change, message=message, error=message if is_faulty else None)
+            if row["state"] == "RUNNING":
+                _note_use(tx, slots, row, is_faulty, stuck)
             if is_faulty:
                 _fault_siblings(tx, slots, row, message)
+
+
+def _note_use(tx: Transaction, slots: SlotTable, row: Row, is_faulty: bool, stuck: bool) -> None:
+    """A fault is counted and looked at again later, unless a person must look first; a good use forgets the faults.
+
+    `recheck_boot` is when (boot clock) it came into FAULT, where time may bring it out.
+    """
+    if is_faulty or row["rechecks"] or row["recheck_boot"] is not None:
+        tx.connection.execute(
+            f"UPDATE {slots.table} SET rechecks = ?, recheck_boot = ? WHERE id = ?",
+            (
+                row["rechecks"] + 1 if is_faulty else 0,
+                tx.boot if is_faulty and not stuck else None,
+                row["id"],
+            ),
+        )
+
+
+def recheck_units(tx: Transaction, settings: CooldownSettings) -> None:
+    """Units in FAULT are tried again after a while; one that fails again and again is switched off, and told of."""
+    for row in RESOURCES.rows(tx, "s.state = 'FAULT' AND s.recheck_boot IS NOT NULL"):
+        change = rules.recheck(
+            RESOURCES.as_rule(row),
+            row["recheck_boot"],
+            row["rechecks"],
+            tx.boot,
+            settings.fault_recheck_s,
+            settings.fault_max,
+        )
+        if change is None:
+            continue
+        RESOURCES.apply(tx, row, change)
+        if change.to is ResourceState.DISABLED:
+            told = f"{RESOURCES.name(row)} is switched off: it was at fault {row['rechecks']} times in a row"
+            tx.event(
+                "ALERT_RAISED",
+                actor=ENGINE,
+                resource_id=row["resource_id"],
+                level="error",
+                reason="resource_fault",
+                message=told,
+            )
 
 
 def _holds_any(tx: Transaction, fence: int) -> bool:
@@ -396,6 +441,10 @@ def _swept(tx: Transaction, slots: SlotTable, row: Row) -> bool:
 def rebase(tx: Transaction) -> None:
     """After a reboot the boot clock starts anew: rests go on by the UTC time at which they end."""
     for slots in BOTH:
+        tx.connection.execute(
+            f"UPDATE {slots.table} SET recheck_boot = ? WHERE recheck_boot IS NOT NULL AND boot_id <> ?",
+            (tx.boot, tx.boot_id),
+        )
         for row in tx.rows(
             f"SELECT id, cooldown_until FROM {slots.table} WHERE cooldown_until IS NOT NULL AND boot_id <> ?",
             tx.boot_id,
@@ -416,8 +465,10 @@ def act(tx: Transaction, slots: SlotTable, name: str, verb: str, actor: str) -> 
     for row in rows:
         resource = slots.as_rule(row)
         change = _act(resource, verb, tx.boot, actor)
+        if verb != "disable":
+            _renew(tx, slots, row, worn=verb == "reset")
         if change is None:
-            told.append(f"is {row['state']} already")
+            told.append(f"is {row['state']}{', as good as new' if verb == 'reset' else ' already'}")
             continue
         slots.apply(tx, row, change, actor=actor)
         told.append("is drained: disabled when its attempt ends" if change.drain else f"is {change.to}")
@@ -450,6 +501,15 @@ def kick(
             tx, row, change, actor=actor, message="its lease was taken away", fence=tx.next_fences(1)[0]
         )
     return held
+
+
+def _renew(tx: Transaction, slots: SlotTable, row: Row, *, worn: bool) -> None:
+    """A person has looked at it: its faults are forgotten, and (`worn`) its uses and its age begin anew."""
+    more = ", uses = 0, fresh_since = :now" if worn else ""
+    tx.connection.execute(
+        f"UPDATE {slots.table} SET rechecks = 0, recheck_boot = NULL{more} WHERE id = :id",
+        {"now": tx.now, "id": row["id"]},
+    )
 
 
 def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None:
