@@ -527,3 +527,6 @@ class DeckApp(App[None], inherit_bindings=False):
 
     def action_section(self, step: int) -> None:
         self.page.section(step)
+
+    def action_sort(self, step: int) -> None:
+        self.page.sort(step)

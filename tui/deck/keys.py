@@ -132,6 +132,13 @@ ROUTES: list[BindingType] = [
 ]
 """Where all routes are meant."""
 
+SORT: list[BindingType] = [
+    _key("less_than_sign", "sort(-1)", "sort", "list.sort_left", "sort by the column to the left"),
+    _key("greater_than_sign", "sort(1)", "sort", "list.sort_right", "sort by the column to the right"),
+    _key("tilde", "sort(0)", "reverse", "list.reverse", "the other way round"),
+]
+"""Where a list is held as a whole."""
+
 HOLDER: list[BindingType] = [
     _key("enter", "holder", "its task", "stock.holder", "open the task that holds it", hint=True),
 ]

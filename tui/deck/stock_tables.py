@@ -5,8 +5,10 @@ Owns which columns there are at which width. Texts are handed on as they came: t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from taskdeck.engine import views
 
@@ -214,6 +216,57 @@ def _route_now(found: views.RouteView, now: datetime) -> str:
 def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:
     """Routes by their score; those without one are last."""
     return sorted(found, key=lambda each: (each.score is None, -(each.score or 0.0)))
+
+
+_URGENT = ("FAULT", "COOLDOWN", "RUNNING", "LEASED", "AVAILABLE", "DISABLED")
+"""States in the order in which they want to be looked at."""
+
+
+def _place(state: str) -> int:
+    return _URGENT.index(state) if state in _URGENT else len(_URGENT)
+
+
+SORTS: dict[str, Callable[[Any], Any]] = {
+    "id": lambda each: each.id,
+    "state": lambda each: (_place(each.state), each.id),
+    "pool": lambda each: (each.pool, each.id),
+    "uses": lambda each: -each.uses,
+    "now": lambda each: (
+        each.cooldown_until is None,
+        each.cooldown_until or "",
+        each.held_since or "~",
+        each.id,
+    ),
+    "score": lambda each: (each.score is None, -(each.score or 0.0)),
+    "ms": lambda each: (each.latency_ms is None, each.latency_ms or 0.0),
+    "fails": lambda each: (-each.consecutive_failures, -each.recent_timeouts),
+    "group": lambda each: (each.group, each.id),
+    "exit": lambda each: (not each.region, each.region or "", each.exit_ip or ""),
+}
+"""Columns that a list can be sorted by, what matters first."""
+
+
+def ordered(found: Sequence[Any], column: str, *, turned: bool) -> list[Any]:
+    """Sorted by a column; without one as they came."""
+    key = SORTS.get(column)
+    items = list(found) if key is None else sorted(found, key=key)
+    return items[::-1] if turned else items
+
+
+def marked(columns: Sequence[Column], column: str, *, turned: bool) -> list[Column]:
+    """The columns, and at the title of the one that they are sorted by the way."""
+    sign = "^" if turned else "v"
+    return [
+        replace(each, title=f"{each.title[: each.width - 1]}{sign}") if each.key == column else each
+        for each in columns
+    ]
+
+
+def next_column(columns: Sequence[Column], column: str, step: int) -> str:
+    """The one beside it that can be sorted by; beyond either end none, which is the order as it comes."""
+    keys = ["", *(each.key for each in columns if each.key in SORTS)]
+    place = keys.index(column) if column in keys else 0
+    return keys[(place + step) % len(keys)]
 
 
 RESOURCES = Plan(

@@ -136,7 +136,11 @@ def test_a_filter_of_routes_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_no_two_acts_on_resources_and_routes_share_a_key() -> None:
-    for place in ([*keys.ROUTE, *keys.ROUTES], [*keys.ROUTE, *keys.HOLDER], [*keys.RESOURCE, *keys.HOLDER]):
+    for place in (
+        [*keys.ROUTE, *keys.ROUTES, *keys.SORT],
+        [*keys.ROUTE, *keys.HOLDER],
+        [*keys.RESOURCE, *keys.HOLDER],
+    ):
         bound = [key for each in [*keys.ANYWHERE, *keys.TEXT, *place] for key in each.key.split(",")]  # pyright: ignore
         assert len(bound) == len(set(bound))
 
@@ -212,6 +216,24 @@ async def test_enter_opens_a_route_or_resource_and_again_the_task_that_holds_it(
         await opened.reads("fetch_orders")
         await opened.press("q")
         await opened.reads("[Route eu-3]")
+
+
+async def test_the_lists_are_sorted_by_column_and_the_other_way_round(stock: Inventory) -> None:
+    def order() -> list[str]:
+        return list(opened.app.page.query_one(RouteTable).ids)  # pyright: ignore
+
+    async with deck(stock.seed.path) as opened:
+        await opened.press("5")
+        await opened.becomes(lambda: order() == ["eu-1", "eu-2", "eu-3"])
+        await opened.press("greater_than_sign", "greater_than_sign")
+        await opened.reads("STATEv")
+        await opened.becomes(lambda: order() == ["eu-2", "eu-1", "eu-3"])
+        await opened.press("tilde")
+        await opened.reads("STATE^")
+        await opened.becomes(lambda: order() == ["eu-3", "eu-1", "eu-2"])
+        await opened.press("less_than_sign", "less_than_sign")
+        await opened.loses("STATE^")
+        await opened.becomes(lambda: order() == ["eu-1", "eu-2", "eu-3"])
 
 
 async def test_of_500_routes_only_those_in_sight_are_asked_for_their_latencies(seed: Seed) -> None:

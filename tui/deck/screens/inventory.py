@@ -23,7 +23,7 @@ from ..tables import Cells
 from ..widgets.cells import shown
 from ..widgets.panes import Pane, ResourceTable, RouteTable, Table, moment
 from ..widgets.text import Line, TextPane, looked
-from ..widgets.virtual_list import VirtualList
+from ..widgets.virtual_list import Column, VirtualList
 from .page import NOTHING, Page, Target, chosen_in, holders, standing
 
 SETTLED = 0.15
@@ -126,6 +126,9 @@ class StockPage(Page):
         super().__init__(id=self.plural, classes="stock-page")
         self._glyphs = glyphs
         self._table = table
+        self._columns = table.plan.columns
+        table.plan = table.plan._replace(columns=self._marked)
+        self._sorted_by, self._turned = "", False
         self._pane = Pane(self.title, table, id=f"{self.plural}-pane")
         self._story = Story(self.kind, text, glyphs)
         self._beside = Pane("", text, id=f"{self.plural}-beside")
@@ -151,7 +154,7 @@ class StockPage(Page):
             self._story.tell(value)
             return
         self._all = value
-        self._fill()
+        self._fill(at_once=False)
 
     def refuse(self, name: str, trouble: Trouble) -> None:
         if name == "story":
@@ -159,9 +162,10 @@ class StockPage(Page):
         else:
             super().refuse(name, trouble)
 
-    def _fill(self) -> None:
+    def _fill(self, *, at_once: bool) -> None:
         found = stock_filter.chosen(self._all, self._text)
-        self._table.fill(found)
+        found = stock_tables.ordered(found, self._sorted_by, turned=self._turned)
+        self._table.fill(found, at_once=at_once)
         self._pane.entitle(self._told(found))
         self._settle()
 
@@ -222,7 +226,22 @@ class StockPage(Page):
     def set_filter(self, text: str) -> None:
         stock_filter.wanted(text)
         self._text = text
-        self._fill()
+        self._fill(at_once=True)
+
+    # ---- order -----------------------------------------------------------------------------------------------------
+
+    def _marked(self, width: int) -> list[Column]:
+        return stock_tables.marked(self._columns(width), self._sorted_by, turned=self._turned)
+
+    def sort(self, step: int) -> None:
+        width = self._table.size.width
+        if step:
+            self._sorted_by = stock_tables.next_column(self._columns(width), self._sorted_by, step)
+            self._turned = False
+        else:
+            self._turned = not self._turned
+        self._table.set_columns(self._marked(width))
+        self._fill(at_once=True)
 
 
 class ResourcesPage(StockPage):
@@ -230,6 +249,7 @@ class ResourcesPage(StockPage):
 
     title = "Resources"
     kind, plural = "resource", "resources"
+    BINDINGS = keys.SORT
 
     def __init__(self, glyphs: Glyphs) -> None:
         table = ResourceTable(stock_tables.RESOURCES, glyphs, id="resources-list")
@@ -249,7 +269,7 @@ class RoutesPage(StockPage):
 
     title = "Routes"
     kind, plural = "route", "routes"
-    BINDINGS = keys.ROUTES
+    BINDINGS = [*keys.ROUTES, *keys.SORT]
 
     def __init__(self, glyphs: Glyphs) -> None:
         plan = stock_tables.ROUTES._replace(cells=self._cells)

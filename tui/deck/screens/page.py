@@ -106,6 +106,9 @@ class Page(Container):
     def section(self, step: int) -> None:
         """Show another section of it, where it has several."""
 
+    def sort(self, step: int) -> None:
+        """Sort by another column, or with 0 the other way round, where that can be done."""
+
     def filter(self) -> str | None:
         """The text of its filter; None where nothing can be filtered."""
         return None

@@ -81,10 +81,10 @@ class Table(VirtualList):
 
     # ---- what is in it ---------------------------------------------------------------------------------------------
 
-    def fill(self, items: Sequence[Any]) -> None:
+    def fill(self, items: Sequence[Any], *, at_once: bool = False) -> None:
         """These are all, in this order."""
         before, self.items = self.items, {self.plan.name(item): item for item in items}
-        self.place(list(self.items))
+        self.place(list(self.items), at_once=at_once)
         if self._held_back is not None:  # what has gone still stands there, as it was
             self.items = {each: before[each] for each in self._ids if each in before} | self.items
         self.redraw()
