@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -77,11 +78,14 @@ def remove(paths: Collection[Path]) -> None:
             path.unlink()
 
 
+_OURS = re.compile(r"\.[0-9a-f]{8}")
+
+
 def sweep(folder: Path, keep: Collection[str], names: Collection[str]) -> None:
-    """Remove what nobody refers to: files whose path is not among `keep`, except those of these names."""
+    """Remove what `write` made and nobody refers to: files whose path is not among `keep`, except those of these names."""
     with contextlib.suppress(OSError):
         for path in list(folder.iterdir()):
-            if str(path) not in keep and path.stem not in names:
+            if _OURS.fullmatch(path.suffix) and str(path) not in keep and path.stem not in names:
                 remove([path])
 
 

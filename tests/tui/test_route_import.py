@@ -186,8 +186,9 @@ def test_what_a_crash_between_passwords_and_routes_left_goes_with_the_next_impor
             taskdeck("route", "import", "-", stdin=LIST, code=None)
     assert passwords(taskdeck) == ["hunter2:x", "hunter2@", "hunter2@y"]
     assert not taskdeck.db.exists()
+    (taskdeck.folder / "taskdeck.passwords" / "of.mine").write_text("kept")
     taskdeck("route", "import", "-", stdin="203.0.113.4:8080:bob:hunter2:new\n")
-    assert passwords(taskdeck) == ["hunter2:new"]
+    assert passwords(taskdeck) == ["hunter2:new", "kept"]
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,7 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def open_item(self, kind: str, name: Any, item: Any = None) -> None:
         """Open what is known by this kind and name."""
-        from .screens.inventory import StoryPage
+        from .screens.story import StoryPage
 
         if kind == "task":
             await self.open_task("task", int(name))

@@ -48,7 +48,9 @@ def import_routes(
 
     found = commands.look_at_list(line.config, read(file), scheme=checked_scheme(scheme), group=group)
     _show(line, found)
-    if not dry_run and _is_wanted(line, found, skip_bad=skip_bad, yes=yes):
+    can_ask = file != "-" and sys.stdin is not None and sys.stdin.isatty()
+    asks = can_ask and not (yes or line.json)
+    if not dry_run and _is_wanted(found, asks=asks, leaves_out=skip_bad or yes):
         commands.import_list(line.config, line.actor, found)
         return _end(line, found, written=True)
     code = _end(line, found, written=False)
@@ -106,14 +108,11 @@ def summary(found: Import) -> str:
     return ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if found.count(kind)) or "nothing in it"
 
 
-def _is_wanted(line: CommandLine, found: Import, *, skip_bad: bool, yes: bool) -> bool:
-    """Shall it be written? Without a terminal nobody is asked: then bad lines must have been foreseen."""
+def _is_wanted(found: Import, *, asks: bool, leaves_out: bool) -> bool:
+    """Shall it be written? Where nobody can be asked bad lines must have been foreseen."""
     count, bad = found.count("new") + found.count("changed"), found.count("bad")
-    if not count:
-        return False
-    asks = not (yes or line.json) and sys.stdin is not None and sys.stdin.isatty()
-    if not asks:
-        return not bad or skip_bad or yes
+    if not count or not asks:
+        return bool(count) and (not bad or leaves_out)
     output.flush()
     without = f", without {bad} bad {_lines(bad)}" if bad else ""
     if not typer.confirm(f"import {count} {'route' if count == 1 else 'routes'}{without}?", err=True):
