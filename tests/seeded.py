@@ -27,6 +27,9 @@ class Plain:
     def find(self, value: Any) -> list[Any]:
         return []
 
+    def learn(self, secret: str) -> None:
+        pass
+
 
 class Seed:
     """Writes rows; every method is one committed transaction."""

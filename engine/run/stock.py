@@ -70,7 +70,7 @@ class Stock:
         """Why each route of a group can't be chosen now; empty for those that can."""
         from ..store import inventory_reading as reading
 
-        return reading.why_not_chosen(self._reader, self._moment(), wish)
+        return reading.why_not_chosen(self._reader, self.moment(), wish)
 
     def latencies(self, route_ids: Sequence[str], limit: int) -> dict[str, list[float | None]]:
         """The last results of these routes in milliseconds, the newest last; None for one that failed."""
