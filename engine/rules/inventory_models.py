@@ -29,7 +29,11 @@ class SlotView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceView(SlotView, frozen=True, kw_only=True):
-    """A resource, or one slot of a resource of larger capacity: then `id` is `name/slot`."""
+    """A resource, or one slot of a resource of larger capacity: then `id` is `name/slot`.
+
+    `route` is the one that whoever holds it goes out by; `route_soft`: by another where that can't be had. `max_age` in
+    seconds; past that, or after `max_uses`, it is given to nobody.
+    """
 
     id: str
     resource: str
@@ -38,6 +42,10 @@ class ResourceView(SlotView, frozen=True, kw_only=True):
     capacity: int
     min_reuse: float
     labels: dict[str, str]
+    route: str | None
+    route_soft: bool
+    max_uses: int | None
+    max_age: float | None
     removed_at: str | None
 
 
@@ -116,6 +124,8 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     held_since: str | None
     lease_until: str | None
     min_reuse: float
+    max_uses: int | None
+    max_age: float | None
     password: str | None
     expected_ip: str | None
     expected_regions: list[str]

@@ -27,10 +27,13 @@ _SAME_IN_SLOT = (
     "last_used_at",
     "updated_at",
 )
+_SAME_IN_RESOURCE = ("pool", "kind", "capacity", "min_reuse", "max_uses", "max_age", "removed_at")
 _SAME_IN_ROUTE = (
     "group",
     "capacity",
     "min_reuse",
+    "max_uses",
+    "max_age",
     "exit_ip",
     "region_source",
     "cooldown_level",
@@ -67,7 +70,9 @@ class InventoryShaper:
             id=slot_name(row["resource_id"], row),
             resource=row["resource_id"],
             labels=_json(row["labels"], dict[str, str]),
-            **{name: row[name] for name in ("pool", "kind", "capacity", "min_reuse", "removed_at")},
+            route=row["route_id"],
+            route_soft=bool(row["route_soft"]),
+            **{name: row[name] for name in _SAME_IN_RESOURCE},
             **self._slot(row),
         )
 

@@ -25,7 +25,8 @@ from .reading import Reader, Row
 from .transaction import Redacts, Transaction
 
 _RESOURCES = (
-    "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, s.* FROM resource_slot s"
+    "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, p.route_id, p.route_soft, p.max_uses,"
+    " p.max_age, s.* FROM resource_slot s"
     " JOIN resource p USING (resource_id) WHERE (p.removed_at IS NULL OR s.task_id IS NOT NULL)"
     " ORDER BY p.pool, p.resource_id, s.number"
 )

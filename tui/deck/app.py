@@ -502,7 +502,8 @@ class DeckApp(App[None], inherit_bindings=False):
         if target != NOTHING:
             from .screens.events import EventsPage
 
-            await self.open_page(EventsPage(self.glyphs, f"{target.kind}:{target.ids[0]}"))
+            name = str(target.ids[0]).partition("/")[0]  # a slot's events are those of the whole
+            await self.open_page(EventsPage(self.glyphs, f"{target.kind}:{name}"))
 
     def action_zoom(self) -> None:
         self.page.zoom()

@@ -32,6 +32,8 @@ def page(slots: Sequence[views.ResourceView], glyphs: Glyphs, width: int, now: d
         ("kind", first.kind if first.kind != "unit" else ""),
         ("capacity", str(first.capacity)),
         ("rest after", views.format_duration(first.min_reuse) if first.min_reuse else "none"),
+        ("kept for", views.format_duration(first.max_age) if first.max_age else ""),
+        ("goes out by", named.bound(first)),
         ("labels", named.labels(first.labels)),
         ("removed", look.local(first.removed_at)),
     ]
@@ -46,7 +48,9 @@ def _slot(found: views.ResourceView, now: datetime) -> list[tuple[str, str]]:
         ("then", (found.pending or ("disabled" if found.drain else "")).lower()),
         (
             "uses",
-            f"{found.uses}, the last {since(found.last_used_at, now)} ago" if found.last_used_at else "none",
+            f"{named.uses(found)}, the last {since(found.last_used_at, now)} ago"
+            if found.last_used_at
+            else "none",
         ),
         ("fence", str(found.fence) if found.fence and not found.task else ""),
         ("last error", look.tidy(found.last_error or "")),

@@ -49,6 +49,7 @@ def page(
             ("held by", _holders(found, now)),
             ("in use", f"{found.busy} of {found.capacity}" if found.capacity > 1 else ""),
             ("rest after", views.format_duration(found.min_reuse) if found.min_reuse else ""),
+            ("uses", f"at most {found.max_uses}" if found.max_uses else ""),
             ("labels", named.labels(found.labels)),
             ("group", f"{found.group}: {_chosen(why_not)}" if why_not else found.group),
         ],

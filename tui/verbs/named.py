@@ -126,3 +126,18 @@ def slot_now(slot: views.SlotView, now: datetime) -> str:
 def labels(found: dict[str, str]) -> str:
     """Labels in a line."""
     return ", ".join(f"{look.tidy(name)}={look.tidy(value)}" for name, value in found.items())
+
+
+def uses(found: views.ResourceView) -> str:
+    """`12`, or `12 of 100`."""
+    return f"{found.uses} of {found.max_uses}" if found.max_uses else str(found.uses)
+
+
+_SOFT = "or by another where it can't be had"
+
+
+def bound(found: views.ResourceView) -> str:
+    """Which route goes with it, and whether it must."""
+    if not found.route:
+        return ""
+    return f"{found.route} ({_SOFT if found.route_soft else 'and by no other'})"

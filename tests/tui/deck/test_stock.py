@@ -13,7 +13,7 @@ from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.tui.deck import keys, reads, resource_text, route_text, stock_filter
 from taskdeck.tui.deck.screens.inventory import RoutesPage
 from taskdeck.tui.deck.states import Glyphs
-from taskdeck.tui.deck.widgets.panes import RouteTable
+from taskdeck.tui.deck.widgets.panes import ResourceTable, RouteTable
 from tests.inventoried import Inventory
 from tests.seeded import Seed
 from tests.tui.deck.decks import deck, settings
@@ -108,6 +108,20 @@ def test_who_holds_it_since_when_is_told_of_both(stock: Inventory) -> None:
     assert told(stock.seed, "gpu").count("nobody") == 2
 
 
+def test_the_route_that_goes_with_a_resource_and_its_wear_are_told(stock: Inventory) -> None:
+    stock.seed.sql(
+        "UPDATE resource SET route_id = 'eu-1', max_uses = 100, max_age = 7200.0 WHERE pool = 'browser'"
+    )
+    task = stock.seed.running(stock.seed.worker())
+    stock.take(task, pools={"browser": 1})
+    page = told(stock.seed, "browser-1")
+    assert "1 of 100, the last 0s ago" in page
+    assert "eu-1 (and by no other)" in page
+    assert "2h" in page
+    stock.seed.sql("UPDATE resource SET route_soft = 1")
+    assert "eu-1 (or by another where it can't be had)" in told(stock.seed, "browser-1")
+
+
 @pytest.mark.parametrize(
     ("text", "ids"),
     [
@@ -162,6 +176,10 @@ async def test_a_kick_wants_the_name_typed_and_takes_that_lease_only(stock: Inve
         await opened.reads(f"EXPIRED, taken from #{task}")
         await opened.press("K")
         await opened.reads("nobody holds browser-1")
+        await opened.press("G")
+        await opened.becomes(lambda: opened.app.page.query_one(ResourceTable).cursor_id == "gpu/2")
+        await opened.press("e")
+        await opened.reads("[Events of resource gpu]")
 
 
 async def test_a_list_is_imported_by_keys_after_a_look_at_it(stock: Inventory, tmp_path: Path) -> None:
