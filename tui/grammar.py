@@ -64,7 +64,7 @@ ABOUT = """Usage: taskdeck (opens the deck), or: taskdeck VERB ...   taskdeck VE
   pause, resume   Hold tasks, type:NAME, pool:NAME or --all; let them go on
   cancel, kill    End tasks, or take them out of the queue; kill without grace
   retry, discard  Run ended tasks again; give up those that need a review
-  resource, route Look at resources and routes; take them out, kick, import lists
+  resource, route Look at them; take them out and back, kick; import lists
   worker          The processes that run attempts
   audit, prune    Is the record as it was written? Archive what is old
   backup, restore Copy the database, checked, at full work; put a copy back

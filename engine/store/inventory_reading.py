@@ -1,6 +1,6 @@
 """Reading resources and routes for screens and verbs: who holds what, and how routes do at this moment. Writes nothing.
 
-What the engine decides by is asked of the same functions (`slots.rooms`, `routes.candidates`), so that both never differ.
+What the engine decides by is asked of the same functions (`slots.rooms`, `route_candidates.of_wish`): both never differ.
 """
 
 from __future__ import annotations
