@@ -6,12 +6,14 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from statistics import quantiles
 from time import perf_counter
 
 from taskdeck.engine.config import Config, load
+from taskdeck.engine.run import foreground
 from taskdeck.tui.deck.__main__ import together
 
 from . import stock
@@ -30,7 +32,7 @@ def benchmark(options: argparse.Namespace) -> Benchmark:
     count = int(300_000 * options.scale)
     return Benchmark(
         f"a queue of {count:,} no-ops drains under an open deck; milliseconds",
-        {"taskdeck": lambda folder: measure(folder, count)},
+        {"taskdeck": lambda folder: measure(folder, count), "nothing": lambda _: asyncio.run(alone())},
         (
             Bar("the loop is late, p99", figure("taskdeck.late_p99_ms"), "ms", most=60),
             Bar("key → paint, p95", figure("taskdeck.key_p95_ms"), "ms", most=120),
@@ -42,16 +44,7 @@ def measure(folder: Path, count: int) -> Figures:
     """The deck with its engine on a terminal of its own."""
     made, report = Home(folder), folder / "late.json"
     stock.waiting(made, count)
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.loop",
-        str(report),
-        "--db",
-        str(made.db),
-        "--config",
-        str(made.file),
-    ]
+    command = [sys.executable, "-m", "benchmarks.loop", str(report), str(made.file)]
     terminal = Terminal(command, {**made.env, "PYTHONPATH": os.getcwd()})
     try:
         terminal.until("Overview")
@@ -64,6 +57,8 @@ def measure(folder: Path, count: int) -> Figures:
         rate = (made.ran() - ran) / (perf_counter() - began)
         if made.ran() >= count:
             raise RuntimeError("the queue was drained too early: raise --scale")
+        os.kill(made.engine_pid, signal.SIGTERM)
+        until(report.exists, "its report")
     finally:
         terminal.close()
     late = json.loads(report.read_text())
@@ -96,6 +91,15 @@ async def watch(late: list[float]) -> None:
         late.append(max(loop.time() - due, 0.0))
 
 
+async def alone() -> Figures:
+    """A loop of this process with nothing else in it: how late the machine itself makes it."""
+    late: list[float] = []
+    watching = asyncio.create_task(watch(late))
+    await asyncio.sleep(5)
+    watching.cancel()
+    return {"late_p99_ms": quantiles(late, n=100)[-1] * 1000}
+
+
 async def watched(config: Config, late: list[float]) -> int:
     """Deck and engine in one loop, as `taskdeck` has them."""
     watching = asyncio.create_task(watch(late))
@@ -106,9 +110,11 @@ async def watched(config: Config, late: list[float]) -> int:
 
 
 def main() -> int:
-    """The process that is measured: REPORT --db PATH --config PATH"""
+    """`REPORT CONFIG`: the launcher that holds the terminal, and with `--deck` the process that is measured."""
+    if sys.argv[3:] != ["--deck"]:
+        return foreground.launch([sys.executable, "-m", "benchmarks.loop", *sys.argv[1:], "--deck"])
     late: list[float] = []
-    config = load(path=Path(sys.argv[5]), db=Path(sys.argv[3]))
+    config = load(path=Path(sys.argv[2]))
     try:
         return asyncio.run(watched(config, late))
     finally:

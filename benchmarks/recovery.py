@@ -38,13 +38,13 @@ def killed(folder: Path, queued: int) -> Figures:
         held = folder / "held.jsonl"
         held.write_text((json.dumps({"type": "hold", "on_lost": "rerun", "priority": 1}) + "\n") * RUNNING)
         made.taskdeck("add", "-f", held)
+        stock.waiting(made, queued)  # behind those that hold all slots
         made.start()
         until(lambda: made.count("RUNNING") == RUNNING, f"{RUNNING} running")
         until(
             lambda: not made.rows("SELECT 1 FROM attempt WHERE started_at IS NULL LIMIT 1"),
             "all of them begun",
         )
-        made.add(queued)  # no room for these before the kill
         made.kill()
         ran = made.ran()
         began = made.start()

@@ -63,7 +63,7 @@ def waiting(made: Home, count: int, *, due: bool = True) -> None:
     made.add(1)
     with closing(sqlite3.connect(made.db)) as connection:
         pattern = connection.execute("SELECT max(id) FROM task").fetchone()[0]
-        columns = {"id": f"{pattern} + i", "payload": "CAST(i AS TEXT)", "idempotency_key": "NULL"}
+        columns = {"id": f"{pattern} + i", "payload": "CAST(i AS TEXT)"}
         _copy(connection, "task", columns, count - 1, f"p.id = {pattern}")
         if not due:
             connection.execute(

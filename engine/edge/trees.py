@@ -66,6 +66,12 @@ def find(prefix: str, session: int | None = None, roots: Iterable[Identity] = ()
     return [processes[pid].identity for pid in sorted(family) if not processes[pid].dead]
 
 
+def marks(prefix: str) -> set[str]:
+    """The marks that begin with `prefix` and are carried by any living process: one scan for however many tasks."""
+    found = (mark_of(pid) for pid in _pids() if _is_marked(pid, prefix))
+    return {each for each in found if each is not None}
+
+
 def members_of_session(sid: int) -> list[Identity]:
     """The living processes of a session, by its number: exact while its leader lives or isn't reaped."""
     return [one.identity for one in _snapshot().values() if one.session == sid and not one.dead]

@@ -75,6 +75,9 @@ COMMANDS_TAKE = 30.0
 
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 
+MOST_TOLD = 50
+"""Recovered tasks of which the log tells one by one; each has its event."""
+
 
 class Engine:
     """One life of an engine. `verbs` are what clients may call."""
@@ -205,8 +208,10 @@ class Engine:
         self._recovered = found.stories
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
-        for story in self._recovered:
+        for story in self._recovered[:MOST_TOLD]:
             log.warning("recovered: %s", story)
+        if (more := len(self._recovered) - MOST_TOLD) > 0:
+            log.warning("recovered: %d more (see: taskdeck events)", more)
         self.workforce = Workforce()
         self._idleness = Idleness(
             self._options,

@@ -75,6 +75,12 @@ def of_task(group: Group | None, task_id: int) -> list[Group]:
     return [Group(path) for path in group.path.glob(f"task-{task_id}.*")] if group else []
 
 
+def tasks_of(group: Group | None) -> set[int]:
+    """The tasks that have a group in a worker's."""
+    found = (task_of(path.name) for path in group.path.glob("task-*")) if group else ()
+    return {each for each in found if each is not None}
+
+
 def task_of(name: str) -> int | None:
     """The task for which a group of this name was made; None for any other name."""
     words = name.removeprefix("task-").split(".")

@@ -39,7 +39,7 @@ def end_leftovers(
         group.kill()  # most are gone with that; who left the group, or withstands, is looked for one by one
     left = [
         left_of(process, task_id)
-        for task_id in task_ids
+        for task_id in _in_evidence(database, task_ids, group, kin, clock)
         for process in _end(
             f"{database_hash(database)}:{task_id}:",
             groups.of_task(group, task_id),
@@ -51,6 +51,23 @@ def end_leftovers(
         mark = worker_mark(database, incarnation)
         left += [left_of(one, kin.get(one) or _task(one, group)) for one in _end(mark, [group], kin, clock)]
     return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
+
+
+def _in_evidence(
+    database: Path, task_ids: list[int], group: Group | None, kin: Mapping[Identity, int], clock: Clock
+) -> list[int]:
+    """Those of these tasks of which anything may run: by a mark, a group or what was written down.
+
+    An engine that was killed at full house held thousands; to ask for each by itself would take minutes. It is looked
+    twice, since the environment of a process in the middle of an exec is empty for a moment.
+    """
+    prefix = f"{database_hash(database)}:"
+    carried = trees.marks(prefix)
+    clock.sleep(trees.PAUSE)
+    carried |= trees.marks(prefix)
+    found = {int(name) for name in (mark.split(":")[1] for mark in carried) if name.isdecimal()}
+    found |= {*kin.values(), *groups.tasks_of(group)}
+    return [task_id for task_id in task_ids if task_id in found]
 
 
 def find_leftovers(

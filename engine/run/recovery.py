@@ -161,8 +161,9 @@ async def _settle_dead(
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])
     replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
-    finished = [row for row in held if row["fence"] not in await writer.write(_fences, worker["id"])]
-    held = await writer.write(_held, worker["id"])
+    had, held = held, await writer.write(_held, worker["id"])
+    still = {row["fence"] for row in held}
+    finished = [row for row in had if row["fence"] not in still]
     stories = [f"#{row['id']} ended while there was no engine" for row in finished]
     started = begun(path, worker["boot_id"], held)
     orderly = replayed.said_bye or _never_up(worker)
@@ -178,10 +179,6 @@ async def _settle_dead(
 def _never_up(worker: dict[str, Any]) -> bool:
     """Was its engine lost before it had a word with it? Then it went by itself, and nothing is missing."""
     return worker["state"] == "STARTING"
-
-
-def _fences(tx: Transaction, worker_id: int) -> set[int]:
-    return {row["fence"] for row in tasks.of_worker(tx, worker_id)}
 
 
 def _wait_for(tx: Transaction, worker: dict[str, Any], lease: float) -> list[str]:

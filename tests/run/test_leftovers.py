@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from taskdeck.engine.edge import identity
+from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.edge import identity, trees
 from taskdeck.engine.rules.declarations import ResourceDeclaration
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control, leftovers, withstanding
@@ -138,3 +139,11 @@ def test_a_process_of_another_user_is_named_and_not_taken_for_ended(tmp_path: Pa
         check=False,
     )
     assert ran.stdout == "True\n", ran.stderr
+
+
+def test_the_one_process_of_ten_thousand_lost_tasks_is_ended_without_asking_for_each(tmp_path: Path) -> None:
+    database, lost = tmp_path / "t.db", list(range(1, 10_001))
+    environment = {**os.environ, trees.VARIABLE: trees.mark(database, 4711, 1)}
+    sleeper = subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
+    assert leftovers.end_leftovers(database, "", lost, SystemClock()) == []
+    assert sleeper.wait() == -signal.SIGKILL
