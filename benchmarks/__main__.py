@@ -36,6 +36,7 @@ ALONE = {
     "crash_points": "real processes killed at every fault point",
     "deck": "the deck against its budgets",
     "nightly": "everything that breaks taskdeck on purpose",
+    "routes": "five hundred routes over three simulated days, beside the plain model of each",
     "soak": "a busy box for minutes",
 }
 """With options of their own: `python -m benchmarks NAME --help`."""

@@ -27,9 +27,11 @@ Uniform = Callable[[float, float], float]
 def note(tx: Transaction, task: Task, result: RouteResult, config: Config, uniform: Uniform) -> None:
     """Take over one report of the attempt that holds `task` and the route."""
     target = tx.redactor.text(bare_host(result.target))
+    if not target and not result.error_type:
+        return  # it says nothing of any target, and names no fault of the route
     if not result.error_type:
         _answered(tx, task, result, target, config, uniform)
-    elif result.error_type == ErrorType.PROBE_TARGET_DOWN:  # connected, and then the target failed
+    elif target and result.error_type == ErrorType.PROBE_TARGET_DOWN:  # connected, and then the target failed
         route_targets.reached(tx, result.route_id, target)
         route_targets.failed(tx, result.route_id, target)
     elif result.error_type in frozenset(ErrorType):
@@ -70,7 +72,8 @@ def _answered(
     tx: Transaction, task: Task, result: RouteResult, target: str, config: Config, uniform: Uniform
 ) -> None:
     route_id, blame = result.route_id, rules.blame_status(result.status, config.routing.blocked)
-    route_targets.reached(tx, route_id, target)
+    if result.secure:  # a status that a proxy may have made up is no witness
+        route_targets.reached(tx, route_id, target)
     if blame is Blame.BLOCKED:
         return _refused(tx, task, result, target, config, uniform)
     if target == task["target"] and blame is not Blame.TARGET:

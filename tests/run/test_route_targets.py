@@ -42,6 +42,7 @@ def run_of(engine: Engine, target: str = SHOP, route: str = "eu", type_name: str
 
 def told(run: Run, status: int = 0, error: str = "", target: str = SHOP, **more: Any) -> RouteResult:
     assert run.route is not None
+    more = {"secure": bool(status), **more}
     return RouteResult(run.task_id, run.fence, run.route.route_id, target, error, status, **more)
 
 
@@ -280,6 +281,14 @@ def test_a_tunnel_that_nobody_gets_through_is_the_targets_failure(scratch: Scrat
     assert scratch.query("SELECT consecutive_failures FROM route_health WHERE route_id = 'a'") == [(0,)]
     row = scratch.row(run.task_id)
     assert (row["state"], row["retry_count"], row["resource_faults"]) == (TaskState.RETRYING, 1, 0)
+
+
+def test_a_status_that_a_proxy_may_have_made_up_is_no_witness(scratch: Scratch, engine: Engine) -> None:
+    witness = run_of(engine, SHOP, "b")
+    engine.tell(told(witness, 503, secure=False))
+    run = run_of(engine, SHOP, "a")
+    tunnel_fails(engine, run)
+    assert scratch.row(run.task_id)["state"] is TaskState.RETRYING
 
 
 def test_a_tunnel_that_another_route_gets_through_is_the_routes_failure(
