@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from taskdeck.engine.clock import SystemClock
-from tests.rules.route_fleet import DETECTED_S, KINDS, SETTINGS, Fleet
+from tests.rules.route_fleet import DETECTED_S, QUALITIES, SETTINGS, Fleet
 
 
 def main() -> int:
@@ -26,8 +26,8 @@ def main() -> int:
     begun = clock.monotonic()
     for hour in range(1, round(asked.days * 24) + 1):
         fleet.run(hour * 3600.0)
-        if sys.stderr.isatty():
-            print(f"\r{hour} h, {clock.monotonic() - begun:.0f} s", end="", file=sys.stderr, flush=True)
+        if hour % 6 == 0:
+            print(f"{hour} h, {clock.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return report(fleet, asked.days, clock.monotonic() - begun)
 
 
@@ -45,8 +45,8 @@ def report(fleet: Fleet, days: float, took: float) -> int:
         f"back in service after the end of an outage: median {found['mttr_s']:.0f} s, longest"
         f" {found['mttr_longest_s']:.0f} s of {found['recoveries']} (the model allows {SETTINGS.cooldown.max_s:.0f} s)"
     )
-    print("picks by quality: " + ", ".join(f"{kind} {found['picks'][kind][0]}" for kind in KINDS))
-    print("by the model's odds: " + ", ".join(f"{kind} {found['picks'][kind][1]}" for kind in KINDS))
+    print("picks by quality: " + ", ".join(f"{kind} {found['picks'][kind][0]}" for kind in QUALITIES))
+    print("by the model's odds: " + ", ".join(f"{kind} {found['picks'][kind][1]}" for kind in QUALITIES))
     print(
         f"the good route with the fewest: {found['good_least']}, by odds {found['good_least_expected']:.1f}"
     )

@@ -101,12 +101,6 @@ def score(health: RouteHealth, now: float, settings: ScoreSettings) -> Score | N
     )
 
 
-def rank(health: RouteHealth, now: float, settings: ScoreSettings) -> float:
-    """The score for choosing among routes, 0..100."""
-    known = score(health, now, settings)
-    return UNKNOWN_RANK if known is None else known.value
-
-
 def latency_of(sample: Sample) -> float | None:
     """The sample's latency where it is one: a zero, negative, infinite or NaN report is none."""
     ms = sample.latency_ms

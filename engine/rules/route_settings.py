@@ -102,7 +102,6 @@ class RouteSettings(Struct, frozen=True):
     strategy: Annotated[str, Choice("p2c", "best", "lru", "round_robin")] = "p2c"
     unique_exit_ip: Annotated[bool, Flag()] = False
     affinity_s: Annotated[float, Duration()] = 3600.0
-    lock_delay_s: Annotated[float, Duration()] = 30.0
     score: ScoreSettings = ScoreSettings()
     cooldown: CooldownSettings = CooldownSettings()
     blocked: BlockedSettings = BlockedSettings()

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from taskdeck.engine.rules.resource_states import AVAILABLE, COOLDOWN, RESTING, RUNNING
+from taskdeck.engine.rules.resource_states import AVAILABLE, COOLDOWN, RESTING, RUNNING, Kind
 from taskdeck.engine.rules.resources import Change, Resource, release
 from taskdeck.engine.rules.route_choice import choose
 from taskdeck.engine.rules.route_cooldown import Group, Standing, judge, recheck
@@ -37,7 +37,7 @@ DETECTED_S = 66.0 + 2 * SETTINGS.fast_interval_s + 4 * CHECK_S
 
 
 @dataclass
-class Kind:
+class Quality:
     """Routes of one quality: share of the fleet, milliseconds, share of chance failures, mean seconds up and down."""
 
     share: float
@@ -48,13 +48,13 @@ class Kind:
     error: ErrorType = ErrorType.PROBE_TIMEOUT
 
 
-KINDS = {
-    "good": Kind(0.60, (40, 300), noise=0.003),
-    "slow": Kind(0.10, (900, 1600)),
-    "flapping": Kind(0.10, (60, 250), up=2400, down=600),
-    "failing": Kind(0.10, (60, 250), up=36000, down=14400, error=ErrorType.TCP_REFUSED),
-    "dead": Kind(0.05, (60, 250), noise=1.0),
-    "refusing": Kind(0.05, (60, 250), noise=1.0, error=ErrorType.PROXY_AUTH),
+QUALITIES = {
+    "good": Quality(0.60, (40, 300), noise=0.003),
+    "slow": Quality(0.10, (900, 1600)),
+    "flapping": Quality(0.10, (60, 250), up=2400, down=600),
+    "failing": Quality(0.10, (60, 250), up=36000, down=14400, error=ErrorType.TCP_REFUSED),
+    "dead": Quality(0.05, (60, 250), noise=1.0),
+    "refusing": Quality(0.05, (60, 250), noise=1.0, error=ErrorType.PROXY_AUTH),
 }
 
 
@@ -84,7 +84,7 @@ class Fleet:
         self.rng = Random(seed)
         self.now = 0.0
         self.task_every_s = task_every_s
-        self.routes = [route for kind in KINDS for route in self._made(kind, count)]
+        self.routes = [route for kind in QUALITIES for route in self._made(kind, count)]
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self.ejected = 0
@@ -96,16 +96,16 @@ class Fleet:
         for route in self.routes:
             self._refresh(route)
             self._at(first_probe_at(route.id, 0.0, SETTINGS.interval_s), lambda route=route: self._due(route))
-            if KINDS[route.kind].up:
+            if QUALITIES[route.kind].up:
                 self._at(
-                    self.rng.expovariate(1 / KINDS[route.kind].up), lambda route=route: self._break(route)
+                    self.rng.expovariate(1 / QUALITIES[route.kind].up), lambda route=route: self._break(route)
                 )
         self._at(60.0, self._task)
 
     def _made(self, kind: str, count: int) -> list[Route]:
         return [
-            Route(f"{kind}-{n}", kind, self.rng.uniform(*KINDS[kind].ms))
-            for n in range(round(count * KINDS[kind].share))
+            Route(f"{kind}-{n}", kind, self.rng.uniform(*QUALITIES[kind].ms))
+            for n in range(round(count * QUALITIES[kind].share))
         ]
 
     def run(self, seconds: float, tell: Callable[[float], None] = lambda _: None) -> None:
@@ -122,19 +122,19 @@ class Fleet:
 
     def _break(self, route: Route) -> None:
         route.down_since, route.up_again = self.now, None
-        self._at(self.now + self.rng.expovariate(1 / KINDS[route.kind].down), lambda: self._mend(route))
+        self._at(self.now + self.rng.expovariate(1 / QUALITIES[route.kind].down), lambda: self._mend(route))
 
     def _mend(self, route: Route) -> None:
         route.down_since = None
         if route.standing.state is COOLDOWN:
             route.up_again = self.now
-        self._at(self.now + self.rng.expovariate(1 / KINDS[route.kind].up), lambda: self._break(route))
+        self._at(self.now + self.rng.expovariate(1 / QUALITIES[route.kind].up), lambda: self._break(route))
 
     def _is_down(self, route: Route) -> bool:
-        return route.down_since is not None or KINDS[route.kind].noise == 1.0
+        return route.down_since is not None or QUALITIES[route.kind].noise == 1.0
 
     def _outcome(self, route: Route) -> tuple[ErrorType | None, float]:
-        kind = KINDS[route.kind]
+        kind = QUALITIES[route.kind]
         fails = self._is_down(route) or self.rng.random() < kind.noise
         return (kind.error if fails else None), route.ms * self.rng.uniform(0.9, 1.1)
 
@@ -184,7 +184,7 @@ class Fleet:
 
     def _change(self, route: Route, change: Change) -> None:
         was_out = self._is_out(route)
-        if route.busy and change.to in (COOLDOWN,):
+        if route.busy:
             route.standing = structs.replace(route.standing, pending=change)
             return
         route.standing = Standing(change.to, change.reason, change.until or 0.0)
@@ -224,7 +224,7 @@ class Fleet:
 
     def _end(self, route: Route, error: ErrorType | None, ms: float) -> None:
         self._result(route, error, ms, of_task=True)
-        busy = Resource(route.id, state=RUNNING, pending=route.standing.pending)
+        busy = Resource(route.id, Kind.ROUTE, RUNNING, pending=route.standing.pending)
         change = release(busy, self.now)
         route.busy = False
         route.standing = Standing(RUNNING)
@@ -289,6 +289,6 @@ class Fleet:
                     sum(each.picks for each in self.routes if each.kind == kind),
                     round(sum(each.expected for each in self.routes if each.kind == kind), 1),
                 )
-                for kind in KINDS
+                for kind in QUALITIES
             },
         }

@@ -34,7 +34,7 @@ from taskdeck.engine.rules.route_cooldown import (
     recheck,
 )
 from taskdeck.engine.rules.route_errors import ERRORS, ErrorType
-from taskdeck.engine.rules.route_health import RouteHealth, Sample, observe, rank, score
+from taskdeck.engine.rules.route_health import RouteHealth, Sample, observe, score
 from taskdeck.engine.rules.route_settings import CooldownSettings, RouteSettings, ScoreSettings
 
 S, E, R = ResourceState, ResourceEvent, CooldownReason
@@ -109,9 +109,8 @@ def value(health: RouteHealth, now: float) -> tuple[float, float]:
     return known.raw, known.value
 
 
-def test_worked_example_01_a_route_never_checked_is_unknown_and_ranks_as_50():
+def test_worked_example_01_a_route_never_checked_has_no_score():
     assert score(RouteHealth(), 0.0, SCORE) is None
-    assert rank(RouteHealth(), 0.0, SCORE) == 50
 
 
 def test_worked_example_02_a_fast_route_loses_only_its_latency():

@@ -55,6 +55,22 @@ async def test_the_tasks_of_a_worker_that_can_not_be_settled_go_to_review_and_th
     assert await recovered(scratch, tmp_path) == []
 
 
+async def test_worked_example_30_after_a_reboot_every_lease_of_the_old_boot_has_ended(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    scratch.declare(*(ResourceDeclaration(f"phone-{n}", "phone") for n in range(3)))
+    tasks = [scratch.running(on_lost=rule) for rule in ("rerun", "rerun", "review")]
+    for task in tasks:
+        scratch.do(slots.take_from_pool, "phone", 1, task, 300.0, "a test")
+        scratch.do(slots.started, task["fence"])
+    assert set(scratch.slots().values()) == {"RUNNING"}
+    await recovered(scratch, tmp_path)
+    assert set(scratch.slots().values()) == {"AVAILABLE"}
+    after = scratch.query("SELECT state, fence FROM task ORDER BY id")
+    assert [state for state, _ in after] == [PENDING, PENDING, NEEDS_REVIEW]
+    assert all(fence > task["fence"] for (_, fence), task in zip(after, tasks, strict=True))
+
+
 def test_files_of_a_settled_worker_that_can_not_be_removed_or_read_stop_nothing(tmp_path: Path) -> None:
     starts = tmp_path / "w.starts"
     for path in (starts, starts.with_suffix(".spool")):
