@@ -132,6 +132,8 @@ def _upsert(tx: Transaction, slots: SlotTable, model: Any, each: Declared, origi
     elif _differs(row, each) or row["removed_at"]:
         columns |= {"config_rev": row["config_rev"] + 1, "removed_at": None}
         model.update(columns).where(key == each.id).execute(tx.db)
+        if slots is ROUTES and (row["removed_at"] or any(row[name] != each.columns[name] for name in EXIT)):
+            _another_exit(tx, each.id)
         _edited(tx, slots, each.id)
     else:
         return False
@@ -149,6 +151,20 @@ def _edited(tx: Transaction, slots: SlotTable, name: str) -> None:
         change = rules.edited(slots.as_rule(row), tx.boot)
         if change is not None:
             slots.apply(tx, row, change, message="its declaration was changed")
+
+
+EXIT = ("scheme", "host", "port", "username", "secret_ref", "expected_ip", "expected_regions")
+"""What makes a route the exit that it is: with any other of these, what was measured says nothing any more."""
+
+
+def _another_exit(tx: Transaction, route_id: str) -> None:
+    """Nothing is known of it: it is checked now, with its address, and before anybody gets it. Its level is remembered."""
+    tx.connection.execute(
+        "UPDATE route_health SET model = '{}', score = NULL, latency_ms = NULL, degraded = 0, consecutive_successes = 0,"
+        " consecutive_failures = 0, recent_timeouts = 0, last_error_type = NULL, last_error_detail = NULL, last_ok_at = NULL,"
+        " exit_seen_at = NULL, checks = 0, next_check_boot = ?, next_check_at = ?, updated_at = ? WHERE route_id = ?",
+        (tx.boot, tx.now, tx.now, route_id),
+    )
 
 
 def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:

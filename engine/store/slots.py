@@ -20,7 +20,6 @@ from ..rules.resource_states import (
     COOLDOWN,
     FAULT,
     RESTING,
-    CooldownReason,
     Kind,
     ResourceEvent,
     ResourceState,
@@ -162,7 +161,7 @@ class SlotTable:
         ).rowcount
         if changed != 1:
             raise StaleLease(f"{self.kind} {self.name(row)} has moved on meanwhile")
-        if change.reason is CooldownReason.PROBE:
+        if self.kind is Kind.ROUTE and change.to is COOLDOWN and change.reason not in RESTING:
             self._probe_then(tx, row, change.until or tx.boot)
         if change.to.value == row["state"] and not change.drain and change.to not in (COOLDOWN,):
             return
@@ -510,6 +509,12 @@ def _renew(tx: Transaction, slots: SlotTable, row: Row, *, worn: bool) -> None:
         f"UPDATE {slots.table} SET rechecks = 0, recheck_boot = NULL{more} WHERE id = :id",
         {"now": tx.now, "id": row["id"]},
     )
+    if slots.kind is Kind.ROUTE:
+        tx.connection.execute(
+            "UPDATE route_health SET model = json_remove(model, '$.faulted_at', '$.failed_rechecks', '$.last_error')"
+            " WHERE route_id = ?",
+            (row["route_id"],),
+        )
 
 
 def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None:

@@ -15,7 +15,7 @@ from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_settings import RouteSettings
 from taskdeck.engine.run.messages import RouteResult
 from taskdeck.engine.run.prober import Prober
-from taskdeck.engine.store import freezes, probe_urls, routes
+from taskdeck.engine.store import freezes, probe_urls, routes, slots
 from tests.run.ticking import Engine
 from tests.run.worlds import World
 from tests.scratch import Scratch
@@ -54,8 +54,9 @@ class Bench:
                 for n in range(count)
             )
         )
+        if not self.prober.config.routes:  # an engine starts; later ones are edits under it
+            self.scratch.do(routes.at_start, self.scratch.config.routing)
         self.prober.config = self.scratch.config
-        self.scratch.do(routes.at_start, self.scratch.config.routing)
 
     async def tick(self) -> None:
         """One look, and all that comes of it at this moment."""
@@ -207,6 +208,49 @@ async def test_without_a_judge_a_rest_ends_by_itself(scratch: Scratch) -> None:
     await bench.tick()
     assert bench.states() == {"AVAILABLE": 1}
     assert bench.health("consecutive_failures") == [0]
+
+
+async def test_worked_example_20_a_wrong_password_twice_is_a_fault_that_is_checked_in_half_an_hour_or_once_edited(
+    bench: Bench,
+) -> None:
+    bench.declare(1, username="ann", secret_ref="env:OLD")
+    bench.world.errors["r0"] = ErrorType.PROXY_AUTH
+    await bench.run(140)
+    assert bench.states() == {"FAULT": 1}
+    assert bench.scratch.events().count(("ALERT_RAISED", "route_fault")) == 1
+    bench.world.asked.clear()
+    await bench.run(1600, 10.0)
+    assert bench.world.asked == []
+    bench.world.errors.clear()
+    bench.declare(1, username="ann", secret_ref="env:NEW")
+    await bench.run(2)
+    assert bench.states() == {"AVAILABLE": 1}
+
+
+async def test_a_route_that_gets_other_labels_keeps_its_health(bench: Bench) -> None:
+    bench.declare(1)
+    await bench.run(62)
+    before = bench.health("model")
+    bench.declare(1, labels={"city": "Rome"}, capacity=3)
+    assert bench.health("model") == before
+    bench.declare(1, username="ann", secret_ref="env:NEW")
+    assert bench.health("score") == [None]
+
+
+async def test_a_switched_off_route_that_is_enabled_has_its_checks_anew(bench: Bench) -> None:
+    bench.declare(1)
+    bench.world.errors["r0"] = ErrorType.PROXY_AUTH
+    await bench.run(140)
+    for _ in range(3):
+        bench.scratch.clock.advance(1800)
+        await bench.run(3)
+    assert bench.states() == {"DISABLED": 1}
+    bench.scratch.do(slots.act, slots.ROUTES, "r0", "enable", "cli:ann")
+    await bench.run(2)
+    assert bench.states() == {"COOLDOWN": 1}
+    bench.world.errors.clear()
+    await bench.run(70)
+    assert bench.states() == {"AVAILABLE": 1}
 
 
 # ---- a judge that is down ---------------------------------------------------------------------------------------------
