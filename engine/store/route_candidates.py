@@ -116,8 +116,10 @@ def _candidate(tx: Transaction, row: Row, slots: list[Row], settings: RouteSetti
 def _is_verified(
     tx: Transaction, row: Row, health: route_health.RouteHealth, settings: RouteSettings
 ) -> bool:
-    """Lately seen to work, or it can't be told: nothing is checked at all, or all that checks could ask is down."""
-    if not settings.probe_urls or row["frozen_reason"] == ErrorType.PROBE_TARGET_DOWN:
+    """Lately seen to work, or it can't be told: nothing is checked at all, or the judge is down and it worked before."""
+    if not settings.probe_urls:
+        return True
+    if row["frozen_reason"] == ErrorType.PROBE_TARGET_DOWN and health.samples:
         return True
     return not schedule.must_verify(health, tx.boot, settings)
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from taskdeck.engine.rules.declarations import RouteDeclaration
 from taskdeck.engine.rules.route_errors import ErrorType
-from taskdeck.engine.rules.route_settings import RouteSettings
+from taskdeck.engine.rules.route_settings import CooldownSettings, RouteSettings
 from taskdeck.engine.run.messages import RouteResult
 from taskdeck.engine.run.prober import Prober
 from taskdeck.engine.store import freezes, probe_urls, routes, slots
@@ -21,7 +21,13 @@ from tests.run.worlds import World
 from tests.scratch import Scratch
 
 JUDGE = "https://judge.example.net/nonce"
-FAST = RouteSettings(probe_urls=(JUDGE,), jitter=0.0, starts_per_s=10000.0, concurrency=64)
+FAST = RouteSettings(
+    probe_urls=(JUDGE,),
+    jitter=0.0,
+    starts_per_s=10000.0,
+    concurrency=64,
+    cooldown=CooldownSettings(jitter=0.0),
+)
 
 
 class Writer:
@@ -345,6 +351,26 @@ async def test_in_a_freeze_tasks_go_on_with_the_routes_and_their_failures_hurt_n
         )
     )
     assert bench.health("consecutive_failures") == [0] * 10
+
+
+async def test_in_a_freeze_no_route_is_given_that_was_never_seen_to_work(bench: Bench) -> None:
+    bench.declare(10)
+    bench.world.judge_down = True
+    await bench.run(70)
+    assert bench.scratch.do(freezes.frozen) == ["eu"]
+    bench.scratch.add(route="eu")
+    assert Engine(bench.scratch).tick() == []
+
+
+async def test_a_freeze_outlasts_the_engine_that_found_it_and_ends_under_the_next(bench: Bench) -> None:
+    bench.declare(10)
+    await bench.run(70)
+    bench.world.judge_down = True
+    await bench.run(60)
+    again = Bench(bench.scratch, FAST)
+    again.prober.config = bench.scratch.config
+    await again.run(20)
+    assert bench.scratch.do(freezes.frozen) == []
 
 
 async def test_a_probe_url_that_fails_where_another_answers_is_asked_last(

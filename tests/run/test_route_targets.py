@@ -251,6 +251,53 @@ def test_a_trial_that_tells_nothing_makes_room_for_the_next(scratch: Scratch, en
     assert len(engine.tick()) == 1
 
 
+def test_a_trial_whose_worker_is_lost_makes_room_for_the_next(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    opened(engine)
+    for _ in range(3):
+        scratch.add(target=SHOP)
+    scratch.clock.advance(60)
+    (trial,) = engine.tick()
+    engine.begin(trial)
+    engine.lose(trial)
+    assert len(engine.tick()) == 1
+
+
+def test_an_open_circuit_stays_open_over_a_reboot_until_its_rest_is_over(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    opened(engine)
+    scratch.add(target=SHOP)
+    scratch.clock.advance(20)
+    scratch.tx.boot_id = "next-boot"
+    scratch.do(circuits.rebase)
+    assert engine.tick() == []
+    scratch.clock.advance(40)
+    assert len(engine.tick()) == 1
+
+
+def test_each_type_has_a_circuit_and_a_trial_of_its_own(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    for type_name in ("fetch", "mail"):
+        for run in [run_of(engine, SHOP, "", type_name) for _ in range(5)]:
+            fails(engine, run)
+        for _ in range(3):
+            scratch.add(type_name, target=SHOP)
+    scratch.clock.advance(60)
+    assert sorted(run.type for run in engine.tick()) == ["fetch", "mail"]
+
+
+def test_why_says_what_a_task_of_an_open_circuit_waits_for(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    opened(engine)
+    (gate,) = scratch.do(circuits.gates, scratch.config.circuit).values()
+    assert (gate.free, gate.words) == (0, f"{SHOP} keeps failing: a trial at 2026-11-29T12:01:00.000000Z")
+    scratch.clock.advance(60)
+    scratch.add(target=SHOP)
+    engine.tick()
+    (gate,) = scratch.do(circuits.gates, scratch.config.circuit).values()
+    assert "one trial at a time" in gate.words
+
+
 def test_failures_with_a_success_between_open_nothing(scratch: Scratch) -> None:
     engine = Engine(scratch)
     for _ in range(3):
