@@ -80,7 +80,7 @@ def timed(command: Sequence[str], env: dict[str, str]) -> tuple[float, float]:
     """Wall time and processor time of a process (seconds). Raises where it fails."""
     nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     began = perf_counter()
-    pid = os.posix_spawn(command[0], command, env, file_actions=nowhere)
+    pid = os.posix_spawn(command[0], list(command), env, file_actions=nowhere)
     _, status, used = os.wait4(pid, 0)
     if status:
         raise RuntimeError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")

@@ -1,6 +1,6 @@
 """How fast a full queue drains: no-op tasks from PENDING to recorded SUCCESS, as a ratio to raw SQLite in the same run.
 
-    .venv/bin/python -m benchmarks.drain [--n 50000] [--rounds 3] [--json FILE]
+    .venv/bin/python -m benchmarks drain [--rounds N] [--scale 0.1] [--json FILE]
 
 Everything is real: the installed `taskdeck`, `synchronous=FULL`, two workers, attempt rows, fences, the hash-chained audit.
 Each no-op appends sixteen bytes to a file, so that starts are counted by something the engine can't write. The replay check
@@ -10,20 +10,19 @@ reads the database afterwards. Submitting (`add -f`) is timed as well, as a whol
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import re
+import sqlite3
 import subprocess
 import sys
-import tempfile
+from contextlib import closing
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 from tests import replay
 
 from . import raw
+from .frame import Bar, Benchmark, ratio
 
 ROOT = Path(__file__).parents[1]
 TASKDECK = ROOT / ".venv" / "bin" / "taskdeck"
@@ -43,7 +42,7 @@ CONFIG = '[taskdeck]\nhandlers = ["tasks.py"]\n\n[engine]\nworkers = 2\n'
 
 
 def drain(folder: Path, count: int) -> dict[str, float]:
-    """Add `count` tasks, drain them, check everything. Returns tasks a second of both."""
+    """Add `count` tasks, drain them, check everything. Returns tasks a second of each."""
     ledger, database, tasks = folder / "ledger", folder / "taskdeck.db", folder / "tasks.jsonl"
     (folder / "tasks.py").write_text(HANDLERS)
     (folder / "config.toml").write_text(CONFIG)
@@ -73,38 +72,22 @@ def drain(folder: Path, count: int) -> dict[str, float]:
     _, told = taskdeck("events", "--json", "type:ENGINE_STARTED")
     if not re.search(r"synchronous\W+2\b", told):
         sys.exit("the engine did not write with synchronous = FULL")
-    return {"submit": count / adding, "drain": count / running}
+    return {"submit": count / adding, "whole": count / running, "drain": measured(database, count)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.drain", description="Drain a queue of no-ops.")
-    parser.add_argument("--n", type=int, default=50_000, help="tasks")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="where the figures go as JSON")
-    options = parser.parse_args()
-    rounds: list[dict[str, float]] = []
-    for _ in range(options.rounds):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            limits = raw.rates(folder, options.n)
-            found = drain(folder, options.n)
-        rounds.append(
-            {
-                "raw_life": limits["life"],
-                "raw_submit": limits["submit"],
-                **found,
-                "drain_ratio": found["drain"] / limits["life"],
-                "submit_ratio": found["submit"] / limits["submit"],
-            }
-        )
-        print("  ".join(f"{key} {value:,.2f}" for key, value in rounds[-1].items()), flush=True)
-    middle = {key: median(each[key] for each in rounds) for key in rounds[0]}
-    print(f"median of {options.rounds}: " + "  ".join(f"{key} {value:,.2f}" for key, value in middle.items()))
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    if options.json:
-        options.json.write_text(json.dumps({"median": middle, "rounds": rounds}, indent=2))
-    return 0
+def measured(database: Path, count: int) -> float:
+    """Tasks a second from the first dispatch to the last recorded end: start and end of the engine left out."""
+    with closing(sqlite3.connect(database)) as connection:
+        sql = "SELECT min(julianday(dispatched_at)), max(julianday(ended_at)) FROM attempt"
+        first, last = connection.execute(sql).fetchone()
+    return count / ((last - first) * 86400)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def benchmark(options: argparse.Namespace) -> Benchmark:
+    """What is measured."""
+    count = int(50_000 * options.scale)
+    return Benchmark(
+        f"{count:,} queued no-ops, from the start of `run` to the last recorded SUCCESS, in tasks a second",
+        {"raw": lambda folder: raw.rates(folder, count), "taskdeck": lambda folder: drain(folder, count)},
+        (Bar("drain, of raw SQLite", ratio("taskdeck.drain", "raw.life"), least=0.5),),
+    )
