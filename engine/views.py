@@ -29,6 +29,7 @@ from .rules.models import (
     IN_DOUBT,
     SETTLED,
     STRANDED,
+    AlertView,
     AnchorView,
     AttemptView,
     AuditReport,
@@ -59,6 +60,7 @@ from .run.stock import Stock
 
 __all__ = [
     "EVERYTHING",
+    "AlertView",
     "AnchorView",
     "AttemptView",
     "AuditReport",
@@ -388,6 +390,10 @@ class View:
     def holds(self) -> list[HoldView]:
         """What is held back, and by whom."""
         return [HoldView(**row) for row in self._reader.holds()]
+
+    def alerts(self) -> list[AlertView]:
+        """What is wrong with routes as a whole: the judge is down, a target refuses all of them."""
+        return [AlertView(**{**row, "message": self.mask(row["message"])}) for row in self._reader.alerts()]
 
     def leftovers(self, task_id: int | None = None) -> list[LeftoverView]:
         """What could not be ended and lives at this moment, of one task or of all."""

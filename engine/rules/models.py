@@ -222,6 +222,15 @@ class HoldView(msgspec.Struct, frozen=True):
     created_at: str
 
 
+class AlertView(msgspec.Struct, frozen=True):
+    """What is wrong with routes as a whole and is not over; `subject`: a group or target, empty for everything."""
+
+    reason: str
+    subject: str
+    message: str
+    since: str
+
+
 class AnchorView(msgspec.Struct, frozen=True):
     """The head of the audit chain as it was noted outside the database; `restored`: a backup took its place there."""
 

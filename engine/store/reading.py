@@ -189,6 +189,12 @@ class Reader:
         """What is held, and by whom."""
         return self._rows("SELECT * FROM hold ORDER BY scope")
 
+    def alerts(self) -> list[Row]:
+        """The alerts that stand, the oldest first."""
+        return self._rows(
+            "SELECT reason, subject, message, since FROM standing_alert ORDER BY since, reason, subject"
+        )
+
     def paused_by_holds(self) -> dict[int, str]:
         """Tasks that a hold has paused → its scope."""
         return dict(self._tuples("SELECT task_id, scope FROM hold_task"))

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from taskdeck.engine.rules.route_errors import ErrorType
+from taskdeck.engine.store import alerts
 from taskdeck.engine.views import ScoreView
 from taskdeck.tui.format import breakdown, cells
 from tests.inventoried import Inventory
@@ -296,3 +297,21 @@ def test_a_password_that_cannot_be_read_is_a_warning_of_the_check(taskdeck: Call
     ended = taskdeck("config", "check")
     assert "config.toml:5: routes.a.password: env:NOSUCH can't be read" in ended.err
     assert len(taskdeck("config", "check", "--json").lines[0]["warnings"]) == 1
+
+
+def test_what_is_wrong_with_routes_as_a_whole_stands_in_the_status_until_it_is_over(
+    taskdeck: Calls, stock: Inventory
+) -> None:
+    with stock.seed.writing() as tx:
+        alerts.stands(tx, "PROBE_TARGET_DOWN", "the judge is down: routes stay as they are", "eu")
+    told = "PROBE_TARGET_DOWN eu since 2026-11-29 12:00:00 UTC: the judge is down"
+    assert told in " ".join(taskdeck("status").out.split())
+    (alert,) = taskdeck("status", "--json").lines[0]["alerts"]
+    assert (alert["reason"], alert["subject"], alert["since"][:10]) == (
+        "PROBE_TARGET_DOWN",
+        "eu",
+        "2026-11-29",
+    )
+    with stock.seed.writing() as tx:
+        alerts.over(tx, "PROBE_TARGET_DOWN", "it is back", "eu")
+    assert "PROBE_TARGET_DOWN" not in taskdeck("status").out

@@ -33,11 +33,12 @@ EDGE = 150
 
 
 class Heading(NamedTuple):
-    """What the header tells: who runs, how many tasks are where, what is held."""
+    """What the header tells: who runs, how many tasks are where, what is held, what is wrong with routes as a whole."""
 
     engine: views.EngineView
     counts: views.Counts
     holds: list[views.HoldView]
+    alerts: list[views.AlertView]
     at: str
 
 
@@ -46,12 +47,12 @@ class Headings:
 
     def __init__(self) -> None:
         self._seen: tuple[object, ...] | None = None
-        self._counted: tuple[views.Counts, list[views.HoldView]] = ({}, [])
+        self._counted: tuple[views.Counts, list[views.HoldView], list[views.AlertView]] = ({}, [], [])
 
     def __call__(self, view: View) -> Heading:
         """As it is now."""
         if (version := view.version()) != self._seen:
-            self._seen, self._counted = version, (view.counts(), view.holds())
+            self._seen, self._counted = version, (view.counts(), view.holds(), view.alerts())
         return Heading(view.engine(), *self._counted, view.now)
 
 

@@ -74,11 +74,12 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "counts": view.counts(),
                 "workers": view.workers(),
                 "holds": view.holds(),
+                "alerts": view.alerts(),
                 "leftovers": view.leftovers(),
                 "anchor": anchors[-1] if anchors else None,
             }
     except NotFound:
-        nothing = {"counts": {}, "workers": [], "holds": [], "leftovers": [], "anchor": None}
+        nothing = {"counts": {}, "workers": [], "holds": [], "alerts": [], "leftovers": [], "anchor": None}
         engine = views.holder(line.config)
         told = description(line) if engine.running else {}  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
@@ -97,6 +98,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("GAVE UP", found["gave_up"] or ""),
             ("LEFT", "\n".join(map(task_page.left, found["leftovers"]))),
             ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
+            ("ROUTES", "\n".join(map(_routes_alert, found["alerts"]))),
             ("config", _settings(found["config"])),
             ("", other_settings(line, {"config": found["config"]})),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
@@ -175,6 +177,11 @@ def _settings(config: dict[str, Any] | None) -> str:
 
 def _alert(alert: dict[str, Any]) -> str:
     return look.tidy(f"{alert['message']}, since {look.local(alert['since'])} ({alert['remedy']})")
+
+
+def _routes_alert(alert: views.AlertView) -> str:
+    about = f" {alert.subject}" if alert.subject else ""
+    return look.tidy(f"{alert.reason}{about} since {look.local(alert.since)}: {alert.message}")
 
 
 def _storage(storage: dict[str, Any] | None) -> str:

@@ -88,13 +88,15 @@ class Header(Static):
         return [*marks, Content(f"{word}{since}"), *self._alerts(), *self._rejected()]
 
     def _alerts(self) -> list[Content]:
-        """What threatens the storage, the worst in words: `taskdeck status` tells it whole."""
+        """What threatens the storage, then what is wrong with routes; the worst in words: `taskdeck status` tells all."""
         found = (self._told.get("storage") or {}).get("alerts") or []
-        if not found:
+        reasons = [each["reason"] for each in found]
+        reasons += [each.reason for each in self._heading.alerts] if self._heading else []
+        if not reasons:
             return []
-        more = f" +{len(found) - 1}" if len(found) > 1 else ""
-        style = "bold reverse $text-error" if found[0]["pauses"] else "bold reverse $text-warning"
-        return [Content.styled(f" {look.tidy(found[0]['reason']).replace('_', ' ').upper()}{more} ", style)]
+        more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
+        style = "bold reverse $text-error" if found and found[0]["pauses"] else "bold reverse $text-warning"
+        return [Content.styled(f" {look.tidy(reasons[0]).replace('_', ' ').upper()}{more} ", style)]
 
     def _rejected(self) -> list[Content]:
         """A newer configuration that is not in force (TF205)."""
