@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from . import cores
 from .errors import TaskdeckError
 from .rules.references import kind_of
 
@@ -36,6 +37,7 @@ def look_up(reference: str, environ: Mapping[str, str] = os.environ, *, to_mask:
 
     A file that others may use is refused, unless its text is wanted only `to_mask` it elsewhere.
     """
+    cores.leave_out_secrets()
     kind = kind_of(reference)
     name = reference.partition(":")[2]
     match kind:

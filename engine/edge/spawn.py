@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from .. import cores
 from ..errors import TaskdeckError
 from .identity import Identity, boot_id, start_time, wait_readable
 
@@ -146,6 +147,7 @@ def start(
         raise _explain(error, argv[0], cwd, env) from None
     except (ValueError, subprocess.SubprocessError) as error:
         raise CannotStart("malformed", str(error)) from None
+    cores.give_back(process.pid)
     return _adopt(process)
 
 

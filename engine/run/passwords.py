@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from threading import Lock
 
+from .. import cores
 from ..clock import Clock
 from ..credentials import MOST_BYTES, NoCredential, look_up, usable
 from ..edge.short_commands import Limits, ask
@@ -63,6 +64,7 @@ class Passwords:
             return value
 
     def _answer(self, reference: str) -> str:
+        cores.leave_out_secrets()
         answer = ask(command_of(reference), env=self._environ, limits=COMMAND_LIMITS, clock=self._clock)
         if answer.fault:
             raise NoCredential(reference, answer.fault)

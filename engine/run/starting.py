@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import cores
 from ..config import Config
 from ..edge import trees
 from ..edge.identity import Identity
@@ -35,6 +36,7 @@ def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subp
         command += ["--handler", handler]
     environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
     environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
+    environment |= cores.handed_on()
     with open(journal.parent / "output.log", "ab", opener=_private) as output:
         return subprocess.Popen(
             command,

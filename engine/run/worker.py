@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from .. import __version__
+from .. import __version__, cores
 from ..clock import Clock, system_clock
 from ..edge import adoption, identity
 from ..edge.cgroups import Group
@@ -205,6 +205,7 @@ class Worker:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker to its end."""
+    cores.leave_out_secrets()  # its environment may hold some
     channels.keep_free()
     adoption.adopt_orphans()  # without it only those are found that carry a mark, or stay in their session
     options = _options(arguments)
