@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from taskdeck.engine import cores
 from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
 from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
 from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
+from taskdeck.engine.edge.link import LinkLost, connect, socket_path
 from taskdeck.engine.run import messages as m
 from tests.edge.fakes.judge import FakeJudge
 from tests.faults import fault
@@ -154,7 +155,21 @@ def configuration(home: Path, proxies: Proxies) -> str:
     return text
 
 
-@fault("TF172", "TF173", "TF175")
+def knock(deck: Deck) -> None:
+    """Come to the engine's door with a secret in every word that is not understood there."""
+    path = socket_path(deck.db, deck.env)
+    frames = [
+        m.encode([m.Hello("worker", WRONG, 1, 1, WRONG, WRONG)]),
+        m.encode([m.Hello(WRONG)]),
+        m.encode([m.Hello("client"), m.Call(1, WRONG, {WRONG: WRONG}, WRONG)]),
+        f'{{"token": "{WRONG}"}}'.encode(),
+    ]
+    for frame in frames:
+        with closing(connect(path, 5.0)) as link, suppress(LinkLost):
+            link.send(frame)
+
+
+@fault("TF172", "TF173", "TF175", "TF176")
 def test_after_real_work_by_proxies_that_want_logins_no_password_is_in_any_place(tmp_path: Path) -> None:
     deck = Deck(tmp_path)
     with Proxies() as proxies:
@@ -180,6 +195,7 @@ def test_after_real_work_by_proxies_that_want_logins_no_password_is_in_any_place
                     lambda: deck.rows("SELECT 1 FROM route_sample WHERE error_type = 'PROXY_AUTH'"),
                     "a refusal",
                 )
+                knock(deck)
                 deck.ok("backup")
                 for name in proxies.ports:
                     deck.cli("route", "probe", name)
