@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 from msgspec import Struct
 
 from ..errors import UsageError
+from .bandwidth import parse_rate
 from .filters import parse
 from .needs import NAME
 from .references import fault_of
@@ -92,6 +93,18 @@ class Duration(Check):
                 'write "30s", "1h30m", "250ms" or a number of seconds',
             )
         return seconds
+
+
+class Rate(Check):
+    """Bytes a second, written as a text with units."""
+
+    def read(self, raw: Any) -> float:
+        if not isinstance(raw, str):
+            raise Wrong(f"expected a bandwidth, got {shown(raw)}", 'write "2MB/s"')
+        try:
+            return parse_rate(raw)
+        except ValueError as error:
+            raise Wrong(str(error), 'write "2MB/s"') from None
 
 
 class Choice(Check):

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
-from .checks import Choice, Duration, Flag, Name, Texts, Whole, Wrong, checks_of
-from .inventory_checks import Labels, Network, Reference, RouteAddress
+from .checks import Choice, Duration, Flag, Name, Rate, Texts, Whole, Wrong, checks_of
+from .inventory_checks import Labels, Network, ReadyText, Reference, RouteAddress
+from .readiness import ReadySettings
 from .route_urls import RouteUrl, login_fault, shown_url
 
 
@@ -28,6 +29,11 @@ class ResourceKeys(Struct, frozen=True):
     max_age: Annotated[float | None, Duration(1)] = None
     route: Annotated[str | None, Name("eu-1")] = None
     route_soft: Annotated[bool, Flag()] = False
+    ready: Annotated[str, ReadyText()] = ""
+    ready_timeout: Annotated[float, Duration(0.1, 600)] = 10.0
+    ready_every: Annotated[float, Duration(0.1, 86400)] = 10.0
+    ready_for: Annotated[float, Duration(0, 86400)] = 5.0
+    ready_failures: Annotated[int, Whole(1, 10**6)] = 10
 
 
 class RouteKeys(Struct, frozen=True):
@@ -45,6 +51,7 @@ class RouteKeys(Struct, frozen=True):
     max_uses: Annotated[int | None, Whole(1, 10**9)] = None
     max_age: Annotated[float | None, Duration(1)] = None
     ip_policy: Annotated[str, Choice("static", "sticky", "rotating")] = "sticky"
+    bandwidth: Annotated[float, Rate()] = 0.0
 
 
 LISTS: Mapping[str, type[Struct]] = {"resources": ResourceKeys, "routes": RouteKeys}
@@ -55,7 +62,7 @@ class ResourceDeclaration(Struct, frozen=True):
     """One resource of the configuration; durations in seconds.
 
     Whoever holds it goes out by `route`, and by no other one unless the binding is soft. After `max_uses`, or `max_age`
-    seconds, it is given to nobody until a person resets it.
+    seconds, it is given to nobody until a person resets it. `ready` is asked before it is handed out (`rules.readiness`).
     """
 
     id: str
@@ -67,6 +74,16 @@ class ResourceDeclaration(Struct, frozen=True):
     max_age: float | None = None
     route: str | None = None
     route_soft: bool = False
+    ready: str = ""
+    ready_timeout: float = 10.0
+    ready_every: float = 10.0
+    ready_for: float = 5.0
+    ready_failures: int = 10
+
+    @property
+    def readiness(self) -> ReadySettings:
+        """How it is asked whether it is ready."""
+        return ReadySettings(self.ready_every, self.ready_for, self.ready_failures)
 
     def settings(self) -> dict[str, Any]:
         """The declaration under the keys of the configuration."""
@@ -94,6 +111,8 @@ class RouteDeclaration(Struct, frozen=True):
     max_uses: int | None = None
     max_age: float | None = None
     ip_policy: str = "sticky"
+    bandwidth: float = 0.0
+    """Bytes a second that may be received by it; 0 = as many as come."""
 
     def shown(self) -> str:
         """The URL without its password."""
@@ -102,7 +121,7 @@ class RouteDeclaration(Struct, frozen=True):
     def settings(self) -> dict[str, Any]:
         """The declaration under the keys of the configuration."""
         rest = ("group", "capacity", "min_reuse", "expected_ip", "expected_regions", "labels")
-        rest += ("max_uses", "max_age", "ip_policy")
+        rest += ("max_uses", "max_age", "ip_policy", "bandwidth")
         first = {"url": self.shown(), "password": self.secret_ref}
         return first | {name: getattr(self, name) for name in rest}
 
@@ -162,4 +181,5 @@ def route_of(values: Mapping[str, Any]) -> RouteDeclaration:
         keys.max_uses,
         keys.max_age,
         keys.ip_policy,
+        keys.bandwidth,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from .checks import Check, Text, Texts, Wrong, shown, toml_value
 from .needs import NAME, needs_text, parse_needs
+from .readiness import EXAMPLE, parse_check
 from .references import FORMS, fault_of
 from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
 
@@ -141,6 +142,23 @@ def _network_of(raw: Any) -> str:
         return str(ip_network(raw, strict=False)) if isinstance(raw, str) else ""
     except ValueError:
         return ""
+
+
+class ReadyText(Check):
+    """What is asked before a resource is handed out. A secret in it is refused and not repeated."""
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str):
+            raise Wrong(f"expected a text, got {type_shown(raw)}", f"write {EXAMPLE}")
+        try:
+            check = parse_check(raw)
+        except ValueError as error:
+            raise Wrong("it can't be read", str(error)) from None
+        from .redaction import find_secrets  # not needed by most
+
+        if find_secrets(list(check.argv) or check.place):
+            raise Wrong("a secret stands in it", "let the program read it from a file")
+        return raw
 
 
 class Reference(Check):

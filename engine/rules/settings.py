@@ -19,6 +19,7 @@ from .checks import (
     Handlers,
     Name,
     PathText,
+    Rate,
     References,
     Texts,
     VariableNames,
@@ -151,6 +152,7 @@ class TypeSettings(Struct, frozen=True):
     needs: Annotated[tuple[str, ...] | None, Needs()] = None
     route: Annotated[str | None, Name("eu")] = None
     allow_direct: Annotated[bool | None, Flag()] = None
+    bandwidth: Annotated[float | None, Rate()] = None
     route_labels: Annotated[tuple[str, ...], Texts()] = ()
     regions: Annotated[tuple[str, ...], Texts()] = ()
     strategy: Annotated[str | None, Choice("p2c", "best", "lru", "round_robin")] = None

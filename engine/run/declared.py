@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..rules.bandwidth import parse_rate
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.timing import parse_duration
 from . import params
@@ -61,13 +62,15 @@ def limits(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def held(options: dict[str, Any]) -> dict[str, Any]:
-    """What an attempt leases: `needs`, `route`, `allow_direct` as `TypeInfo` has them."""
+    """What an attempt leases: `needs`, `route`, `allow_direct`, and the `bandwidth` it has, as `TypeInfo` has them."""
     if not isinstance(options["allow_direct"], bool):
         raise ValueError(f"allow_direct must be True or False, not {options['allow_direct']!r}")
     needs = options["needs"]
     if not isinstance(needs, Iterable):
         raise ValueError(f'needs must be a list such as ["browser:2"], not {needs!r}')
+    bandwidth = options["bandwidth"]
     return {
+        "bandwidth": None if bandwidth is None else parse_rate(bandwidth),
         "needs": needs_text(parse_needs(needs)),
         "route": parse_group(options["route"]) if options["route"] is not None else "",
         "allow_direct": options["allow_direct"],

@@ -25,6 +25,7 @@ from ..store import (
     checkpoints,
     circuits,
     holds,
+    readiness,
     requests,
     route_targets,
     routes,
@@ -113,6 +114,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
         rested_at,
         circuits.next_half_open(tx),
         route_targets.next_unblocked(tx),
+        readiness.next_due(tx),
     )
     verifies = routes.verify_soon(tx, sorted(to_verify), limits.routing)
     return Dispatched(runs, suspects, requests.wishes(tx), wake_at, verifies)
@@ -133,6 +135,7 @@ def _tell_of_missing_routes(tx: Transaction, situation: Situation, waiting: list
 
 def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:
     pools, exits = slots.rooms(tx.connection, tx.now)
+    pools = readiness.without_unready(tx.connection, pools, tx.now)
     return Situation(
         now=tx.now,
         max_running=limits.max_running,
@@ -261,6 +264,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         max_retry=policy.max_retry,
         resources=holdings.resources,
         route=holdings.route,
+        bandwidth=policy.bandwidth,
         **own,
     )
 

@@ -53,6 +53,7 @@ from .outcomes import Outcomes
 from .passwords import Passwords
 from .policies import Policies
 from .prober import Prober
+from .readiness import Readiness
 from .reception import Reception
 from .recording import Recorder
 from .recovery import recover
@@ -246,6 +247,9 @@ class Engine:
         )
         passwords = Passwords(self.clock, self.redactor.learn)
         self.prober = Prober(self.config, self.clock, self.writer, passwords, self.wake)
+        self.readiness = Readiness(self.config, self.clock, self.writer, self.wake)
+        await self.readiness.begin()
+        self._leasing.want, self._leasing.share = self.readiness.want, self.config.engine.workers
         self.housekeeping = Housekeeping(self.config, self.clock, self.writer)
         self.warden.adopt(found.survivors)
         server = await serve(self._socket, self._serve)
@@ -320,6 +324,7 @@ class Engine:
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()
+        await self.readiness.stop()
         await self.reception.beats.stop()
         with contextlib.suppress(StorageTrouble, OSError):  # the next start then records that it was lost
             if self._hands_over_for:
@@ -347,6 +352,7 @@ class Engine:
             self.reception,
             self.warden,
             self.prober,
+            self.readiness,
             self.housekeeping,
             self.storage,
         ):
@@ -394,6 +400,7 @@ class Engine:
                 ("scheduler", self._schedule, self._rest),
                 ("warden", self.warden.tick, lambda: self._pause(min(5.0, self.config.engine.heartbeat / 3))),
                 ("prober", self.prober.tick, self.prober.rest),
+                ("readiness", self.readiness.tick, self.readiness.rest),
                 ("leftovers", self._look_at_leftovers, lambda: self._pause(15.0)),
                 ("ageing", self._age, lambda: self._pause(60.0)),
                 ("anchor", keep.anchor, lambda: self._pause(300.0)),

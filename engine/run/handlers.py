@@ -126,6 +126,7 @@ def task(
     needs: Sequence[str] = (),
     route: str | None = None,
     allow_direct: bool = False,
+    bandwidth: str | None = None,
 ) -> Callable[[Function], Function]:
     """Declare `async def f(ctx: Context, params: P)`, or a plain `def` with a `SyncContext`, as the handler of a task type.
 
@@ -134,7 +135,7 @@ def task(
     `checkpoint` is the type that a checkpoint must fit; one that doesn't, or is of another `checkpoint_version`, is passed
     over, unless `migrate(data, version)` makes a present one of it.
     `needs` are pools to lease from (`"browser"`, `"gpu:2"`), `route` a group of network exits; without one of these free,
-    tasks wait, unless `allow_direct`.
+    tasks wait, unless `allow_direct`. `bandwidth` ("2MB/s") bounds what an attempt receives.
     """
     options = dict(locals())
     del options["name"]

@@ -11,7 +11,7 @@ from ..rules.checks import Wrong
 from ..rules.declarations import RouteDeclaration, declared_route
 from ..rules.route_merge import id_of
 from ..rules.route_urls import BadRouteUrl, parse_route_url
-from ..store import circuits, inventory, route_targets, slots
+from ..store import circuits, inventory, readiness, route_targets, slots
 from ..store.inventory import Declared, json
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -42,6 +42,7 @@ def take_inventory(tx: Transaction, config: Config) -> list[str]:
             for each in config.resources
         ],
     )
+    readiness.sync(tx, [each.id for each in config.resources if each.ready])
     changed += inventory.sync_routes(tx, [_route(each) for each in config.routes])
     if changed:
         tx.event(
@@ -95,6 +96,7 @@ def _route(each: RouteDeclaration) -> Declared:
         "labels": json(each.labels),
         "min_reuse": each.min_reuse,
         "expected_ip": each.expected_ip,
+        "bandwidth": each.bandwidth,
         "expected_regions": json(list(each.expected_regions)),
         "max_uses": each.max_uses,
         "max_age": each.max_age,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -40,6 +40,10 @@ class Leasing:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._known: dict[str, list[RouteCandidate]] = {}
+        self.want: Callable[[str], None] = lambda _: None
+        """Told of a pool that seemed to have enough: what is free there may have to be asked whether it is ready."""
+        self.share = 1
+        """By how many workers a route may be used at once at most, each keeping a limit of bandwidth by itself."""
 
     def forget(self) -> None:
         """A tick begins, or a claim was undone: what is known of routes is read anew."""
@@ -51,7 +55,7 @@ class Leasing:
         """Claim what the policy names under the task's fence. Raises `NotEnough`; the savepoint then undoes all of it."""
         owner = f"task:{task['id']}/{task['attempt']}"
         held = {
-            pool: slots.take_from_pool(tx, pool, count, task, lease, owner)
+            pool: self._take_from(tx, pool, count, task, lease, owner)
             for pool, count in sorted(policy.needs.items())
         }
         bound = slots.bound_route(tx, task["fence"]) if held else None
@@ -59,6 +63,15 @@ class Leasing:
         if not group:
             return Holdings(held, None)
         return Holdings(held, self._take_route(tx, task, policy, group, bound, lease, owner, settings))
+
+    def _take_from(
+        self, tx: Transaction, pool: str, count: int, task: Task, lease: float, owner: str
+    ) -> list[str]:
+        try:
+            return slots.take_from_pool(tx, pool, count, task, lease, owner)
+        except NotEnough:
+            self.want(pool)
+            raise
 
     def _take_route(
         self,
@@ -85,7 +98,7 @@ class Leasing:
             affinities.bind(tx, key, route_id, policy.demand.affinity_hard, settings.affinity_s)
             if choice.rebound and wish.affinity:
                 _rebound(tx, task, wish.affinity.route_id, route_id)
-            return _leased(row)
+            return _leased(row, self.share)
         if choice.direct:
             return None
         unproven = {each.id for each in routes if not each.verified}
@@ -159,6 +172,9 @@ def _rebound(tx: Transaction, task: Task, before: str, route_id: str) -> None:
     )
 
 
-def _leased(row: Mapping[str, Any]) -> LeasedRoute:
+def _leased(row: Mapping[str, Any], share: int) -> LeasedRoute:
     reference = row["secret_ref"] or ""
-    return LeasedRoute(row["route_id"], row["scheme"], row["host"], row["port"], row["username"], reference)
+    bandwidth = row["bandwidth"] / max(1, min(row["capacity"], share))
+    return LeasedRoute(
+        row["route_id"], row["scheme"], row["host"], row["port"], row["username"], reference, bandwidth
+    )

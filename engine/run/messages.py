@@ -72,6 +72,8 @@ class TypeInfo(Message, frozen=True):
     """The handler can take over checkpoints of its older versions."""
     verifies: bool = False
     """The handler can find out whether an operation in doubt has happened."""
+    bandwidth: float | None = None
+    """Bytes a second that an attempt may receive."""
 
 
 def stored(info: TypeInfo) -> str:

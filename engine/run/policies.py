@@ -36,6 +36,8 @@ class Policy(msgspec.Struct, frozen=True):
     route: str
     allow_direct: bool
     demand: RouteDemand
+    bandwidth: float = 0.0
+    """Bytes a second that an attempt may receive; 0 = as many as come."""
 
 
 _OWN = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
@@ -103,6 +105,7 @@ class Policies:
             migrates=bool(declared and declared.migrates),
             typed_checkpoint=bool(declared and declared.typed_checkpoint),
             exit_codes=dict(own.exit_codes),
+            bandwidth=_first(own.bandwidth, declared and declared.bandwidth) or 0.0,
             demand=self._demand(own),
             **self.needs_of(task),
         )

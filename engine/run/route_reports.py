@@ -71,6 +71,11 @@ def failed(
 def _answered(
     tx: Transaction, task: Task, result: RouteResult, target: str, config: Config, uniform: Uniform
 ) -> None:
+    if not target:  # something came back, and TLS hid what
+        source = f"task:{task['id']}/{task['attempt']}"
+        return _record(
+            tx, result.route_id, Sample(tx.boot, None, of_probe=False), source, "", config, uniform
+        )
     route_id, blame = result.route_id, rules.blame_status(result.status, config.routing.blocked)
     if result.secure:  # a status that a proxy may have made up is no witness
         route_targets.reached(tx, route_id, target)

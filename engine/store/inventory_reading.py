@@ -19,7 +19,7 @@ from ..rules.route_filter import RouteWish, why_not
 from ..rules.route_settings import RouteSettings
 from ..rules.selection import Gate, PoolRoom
 from ..rules.timing import utc_text
-from . import circuits, route_candidates, route_targets, slots
+from . import circuits, readiness, route_candidates, route_targets, slots
 from . import routes as engine_routes
 from .reading import Reader, Row
 from .transaction import Redacts, Transaction
@@ -61,7 +61,12 @@ class Holding(NamedTuple):
 
 def rooms(reader: Reader, now: str) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
     """The room of every pool, and of every group and single route."""
-    return reader.ask(lambda connection: slots.rooms(connection, now))
+
+    def question(connection: sqlite3.Connection) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+        pools, exits = slots.rooms(connection, now)
+        return readiness.without_unready(connection, pools, now), exits
+
+    return reader.ask(question)
 
 
 def gates(

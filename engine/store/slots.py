@@ -35,6 +35,11 @@ from .transaction import Transaction
 ENGINE = "engine"
 FREE = "state = 'AVAILABLE' AND drain = 0 AND pending IS NULL"
 HELD = "state IN ('LEASED','RUNNING')"
+_UNREADY = (
+    "EXISTS (SELECT 1 FROM resource_ready r WHERE r.resource_id = p.resource_id"
+    " AND NOT (r.state IS 'ready' AND r.boot_id IS :boot_id AND r.until_boot > :boot))"
+)
+"""It has a check, and no fresh yes of that."""
 
 Row = dict[str, Any]
 
@@ -246,11 +251,13 @@ def take_from_pool(
     spent = _SPENT.format(parent="resource")
     best = tx.rows(
         "SELECT s.id FROM resource_slot s JOIN resource p USING (resource_id) WHERE p.pool = :pool AND p.removed_at IS NULL"
-        f" AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE}"
+        f" AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE} AND NOT {_UNREADY}"
         " ORDER BY coalesce(s.last_used_at, ''), s.resource_id, s.number LIMIT :count",
         pool=pool,
         now=tx.now,
         count=count,
+        boot=tx.boot,
+        boot_id=tx.boot_id,
     )
     marks = ",".join("?" * len(best)) or "NULL"
     free = RESOURCES.rows(tx, f"s.id IN ({marks})", *(row["id"] for row in best))

@@ -327,6 +327,7 @@ class Route(Model):
     max_uses = IntegerField(null=True)
     max_age = FloatField(null=True)
     ip_policy = TextField()
+    bandwidth = FloatField()
 
 
 class RouteSlot(_Slot):

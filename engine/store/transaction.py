@@ -22,7 +22,7 @@ from .events import PendingEvent, append, payload_text
 if TYPE_CHECKING:
     from peewee import SqliteDatabase
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Number of the newest migration; kept in `PRAGMA user_version`."""
 
 WRITER_PRAGMAS = (

@@ -12,6 +12,7 @@ from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import seconds_between
+from taskdeck.engine.run.messages import TypeInfo
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import lose
 from taskdeck.engine.store import holds, routes, slots
@@ -323,3 +324,27 @@ def test_a_task_whose_row_can_not_be_read_goes_to_review_and_the_others_start(
     assert (row["state"], row["reason"], row["worker_id"]) == (TaskState.NEEDS_REVIEW, "in_doubt", None)
     assert scratch.events(bad).count(("ALERT_RAISED", "row_failed")) == 1
     assert engine.tick() == []
+
+
+def test_a_limit_of_bandwidth_goes_with_the_lease_shared_among_the_workers_that_may_use_the_route(
+    scratch: Scratch,
+) -> None:
+    limits = {"one": (1, 4, 8e6), "three": (3, 4, 8e6 / 3), "many": (9, 4, 2e6)}
+    scratch.declare(
+        *(
+            RouteDeclaration(
+                name, "http", "127.0.0.1", 8000 + at, group=name, capacity=capacity, bandwidth=8e6
+            )
+            for at, (name, (capacity, _, _)) in enumerate(limits.items())
+        )
+    )
+    engine = Engine(scratch)
+    engine.leasing.share = 4
+    engine.publish(TypeInfo("fetch", "tasks.py", bandwidth=1e6))
+    for name in limits:
+        scratch.add(route=name)
+    found = {run.route.route_id: run.route.bandwidth for run in engine.tick() if run.route}
+    assert found == {name: share for name, (_, _, share) in limits.items()}
+    scratch.add()
+    [run] = engine.tick()
+    assert run.bandwidth == 1e6

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
 from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
 from taskdeck.engine.demo.fakes.proxy import FakeProxy
@@ -208,3 +209,41 @@ def test_passwords_of_routes_in_the_workers_environment_are_not_inherited(tmp_pa
         assert "OTHER" in told
         assert "EU_PW" not in told
         assert double.result(double.run("variables", {"names": ["EU_PW", "OTHER"]})) == [None, "seen"]
+
+
+@pytest.mark.parametrize("how", ["async", "command"])
+@pytest.mark.parametrize("whose", ["route", "task"])
+async def test_a_limit_of_bandwidth_holds_for_handlers_and_commands(
+    tmp_path: Path, how: str, whose: str
+) -> None:
+    def act(double: EngineDouble) -> None:
+        limit = {"bandwidth": 100_000.0}
+        run: dict[str, Any] = {"route": leased(proxy, "socks5", **(limit if whose == "route" else {}))}
+        run |= limit if whose == "task" else {}
+        clock, url = SystemClock(), judge.url("/big")
+        began = clock.monotonic()
+        if how == "async":
+            [[status, body]] = double.result(double.run("fetch", {"url": url, "timeout": 30}, **run))
+            assert (status, len(body) >= 100_000) == (200, True)
+        else:
+            assert double.outcome(double.shell(sys.executable, "-c", LOOK, url, **run)).kind == "succeeded"
+        assert clock.monotonic() - began >= 0.5
+        assert [one.status for one in double.all(m.RouteResult)] == [200]
+
+    async with FakeJudge() as judge, SocksProxy(login=("bob", PASSWORD)) as proxy:
+        await driven(tmp_path, act)
+
+
+async def test_behind_the_limit_a_failing_route_is_still_the_routes_fault(tmp_path: Path) -> None:
+    def act(double: EngineDouble) -> None:
+        route = leased(proxy, "socks5", bandwidth=1e6)
+        for url in (judge.url("/ip"), judge.url("/ip").replace("http:", "https:")):
+            fence = double.run("fetch", {"url": url}, route=route)
+            failure = double.failure(fence)
+            assert (failure["class_"], failure["kind"]) == ("resource_fault", "tcp_refused")
+            told = [one for one in double.all(m.RouteResult) if one.fence == fence]
+            assert [(one.error_type, one.target) for one in told] == [("TCP_REFUSED", "127.0.0.1")]
+
+    async with FakeJudge() as judge, SocksProxy(behaviour=Behaviour(Fault.REFUSE)) as proxy:
+        await driven(tmp_path, act)
+        assert judge.connections == 0
