@@ -22,6 +22,7 @@ import msgspec
 from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at
+from ..credentials import NoCredential
 from ..edge import identity
 from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
@@ -246,6 +247,7 @@ class Engine:
             on_change=self.wake,
         )
         passwords = Passwords(self.clock, self.redactor.learn)
+        await self._learn_passwords(passwords)
         self.prober = Prober(self.config, self.clock, self.writer, passwords, self.wake)
         self.readiness = Readiness(self.config, self.clock, self.writer, self.wake)
         await self.readiness.begin()
@@ -268,6 +270,17 @@ class Engine:
                 await self._drain_while_it_can_be_written()
         finally:
             await self._close()
+
+    async def _learn_passwords(self, passwords: Passwords) -> None:
+        """Those of all routes, from wherever they were declared, so that they are masked from the first event on."""
+        references = await self.writer.write(routes.references)
+
+        def learn() -> None:
+            for each in references:
+                with contextlib.suppress(NoCredential):
+                    passwords.look_up(each)
+
+        await asyncio.to_thread(learn)
 
     async def _drain_while_it_can_be_written(self) -> None:
         """What can't be written down can't be waited for without end: after a while it is left to the next recovery."""

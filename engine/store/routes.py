@@ -102,6 +102,14 @@ _PROBED = (
 _SIZE = '(SELECT count(*) FROM route q WHERE q."group" = p."group" AND q.removed_at IS NULL) AS group_size'
 
 
+def references(tx: Transaction) -> list[str]:
+    """Where the passwords of all routes stand, commands left out: they are run only where a route is used."""
+    rows = tx.rows(
+        "SELECT DISTINCT secret_ref FROM route WHERE removed_at IS NULL AND secret_ref NOT LIKE 'cmd:%'"
+    )
+    return [row["secret_ref"] for row in rows]
+
+
 def declared(tx: Transaction, route_ids: list[str]) -> list[Row]:
     """These routes as they are declared, with what a probe needs; unknown ones are left out."""
     marks = ",".join("?" * len(route_ids)) or "NULL"

@@ -12,9 +12,9 @@ from taskdeck.engine.rules.route_errors import ErrorType
 from taskdeck.engine.rules.route_health import Sample
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import seconds_between
-from taskdeck.engine.run.messages import TypeInfo
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import lose
+from taskdeck.engine.run.messages import TypeInfo
 from taskdeck.engine.store import holds, routes, slots
 from tests import replay
 from tests.faults import fault
