@@ -95,8 +95,7 @@ class Prober:
             if await self._writer.write(routes.return_unproven, settings, self._uniform):
                 self._on_change()
             return
-        room = schedule.concurrency(len(self.config.routes), self._mean_s, settings) - len(self._running)
-        due = await self._writer.write(self._look, settings, max(0, room))
+        due = await self._writer.write(self._look, settings, len(self._running))
         wait = 0.0
         for row in due.rows:
             wait = self._wait_for(due.urls[0], settings)
@@ -108,7 +107,8 @@ class Prober:
         left = await self._writer.write(routes.next_probe)
         self._rest = LONGEST_REST if left is None else min(LONGEST_REST, max(ONE_LOOK, left, wait))
 
-    def _look(self, tx: Transaction, settings: RouteSettings, room: int) -> Due:
+    def _look(self, tx: Transaction, settings: RouteSettings, running: int) -> Due:
+        room = max(0, schedule.concurrency(routes.count(tx), self._mean_s, settings) - running)
         urls = probe_urls.in_order(tx, settings.probe_urls)
         return Due(routes.due_for_probe(tx, room) if room else [], urls, freezes.frozen(tx))
 

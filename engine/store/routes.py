@@ -83,6 +83,11 @@ def slots_of(tx: Transaction, route_id: str) -> list[Row]:
     return ROUTES.rows(tx, "s.route_id = ?", route_id)
 
 
+def count(tx: Transaction) -> int:
+    """How many routes there are, whoever declared them."""
+    return tx.connection.execute("SELECT count(*) FROM route WHERE removed_at IS NULL").fetchone()[0]
+
+
 def due_for_probe(tx: Transaction, limit: int) -> list[Row]:
     """Routes whose probe is due and that nobody probes now, with their declaration; the longest due first."""
     sql = (
