@@ -1,21 +1,27 @@
 """Processes whose parent has gone come to this one (a child subreaper), so that none can flee by forking twice.
 
-Owns the request to the kernel, the list of own children and the reaping of adopted ones. Must not decide whose a process is.
+Owns the request to the kernel, the list of own children and the reaping of adopted ones. Must not decide of which task a
+process is.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from threading import Lock
 
 from . import identity
+from .identity import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 _GET_CHILD_SUBREAPER = 37
 _LISTS = os.path.exists("/proc/thread-self/children")
 """Does the kernel keep lists of children (CONFIG_PROC_CHILDREN)?"""
+_own: list[subprocess.Popen[bytes]] = []
+_starting = Lock()
 
 
 def adopt_orphans() -> bool:
@@ -44,6 +50,26 @@ def children(pid: int) -> list[int]:
     except OSError:
         return []
     return [child for thread in threads for child in _listed(pid, thread)]
+
+
+def start(begin: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a child that makes a session of its own, so that it is never taken for an orphan. Raises what `begin` raises."""
+    with _starting:
+        _own[:] = [each for each in _own if each.returncode is None]
+        child = begin()
+        _own.append(child)
+        return child
+
+
+def orphans() -> list[Process]:
+    """Children that came to this process, dead ones among them, as far as they are in another session than it is.
+
+    In its own one nobody can be told from what it started itself without `start`. Any thread.
+    """
+    with _starting:
+        own = {each.pid for each in _own if each.returncode is None}
+        found = [identity.read(pid) for pid in children(os.getpid()) if pid not in own]
+    return [one for one in found if one is not None and one.session != os.getsid(0)]
 
 
 def descendants(pid: int) -> set[int]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..clock import Clock
 from ..rules.timing import format_duration
-from . import identity, trees
+from . import adoption, identity, trees
 
 PIECE = 64 * 1024
 
@@ -52,14 +52,16 @@ def ask(
     readable where nobody waits for the answer any more.
     """
     try:
-        process = subprocess.Popen(
-            list(argv),
-            env={**env, **({trees.VARIABLE: mark} if mark else {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if errors else subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
+        process = adoption.start(
+            lambda: subprocess.Popen(
+                list(argv),
+                env={**env, **({trees.VARIABLE: mark} if mark else {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if errors else subprocess.DEVNULL,
+                bufsize=0,
+                start_new_session=True,
+            )
         )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it can't be started"

@@ -43,6 +43,7 @@ from .announce import Announcer
 from .clock_watch import ClockWatch
 from .disk_fitness import refuse_unfit_disk, wait_for_disk
 from .dispatch import Dispatched, Limits, dispatch
+from .foundlings import Foundlings
 from .housekeeping import Housekeeping
 from .idleness import Idleness, RunOptions
 from .inventory import take_inventory
@@ -106,6 +107,7 @@ class Engine:
         self.redactor = redactor
         self._code_version = code_version
         self._announcer = announcer or Announcer(None)
+        self._foundlings = Foundlings(lambda: self._announcer.supervisor)
         self._reloader = Reloader(self, read_config or (lambda: config), log_anew or (lambda _: None))
         self._socket = socket_path(config.db, os.environ)
         self._lock = DatabaseLock(
@@ -199,6 +201,7 @@ class Engine:
             rows.record_start, self.incarnation, self._code_version, self._announcer.supervisor
         )
         crash_at("after_engine_recorded")
+        self._foundlings.begin()
         await self._record_that_a_supervisor_gave_up()
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
@@ -206,7 +209,9 @@ class Engine:
         await self.writer.write(known_secrets.learn_all)
         self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
         self._recorder = Recorder(self.config, self.policies, outcomes)
-        found = await recover(self.config, self.clock, self.writer, self.policies, self._engine_id)
+        found = await recover(
+            self.config, self.clock, self.writer, self.policies, self._engine_id, self._foundlings
+        )
         self._recovered = found.stories
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
@@ -245,6 +250,7 @@ class Engine:
             code_version=self._code_version,
             outcomes=outcomes,
             on_change=self.wake,
+            foundlings=self._foundlings,
         )
         passwords = Passwords(self.clock, self.redactor.learn)
         await self._learn_passwords(passwords)
@@ -434,6 +440,7 @@ class Engine:
 
     async def _look_at_leftovers(self) -> None:
         await self.writer.write(withstanding.look)
+        self._foundlings.reap()
 
     async def _age(self) -> None:
         if self.config.engine.age_after > 0:

@@ -1,10 +1,10 @@
 """What attempts and workers left running when they ended: found by their group (cgroup), the mark in their
-environment and what their worker had written down, and ended.
+environment, what their worker had written down and who came to us when it died, and ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,11 +29,13 @@ def end_leftovers(
     clock: Clock,
     group: Group | None = None,
     kin: Mapping[Identity, int] = MappingProxyType({}),
+    orphans: Callable[[], Iterable[Identity]] = tuple,
 ) -> list[Left]:
     """End every process that these attempts left running, whatever session it fled into. Returns what could not be ended.
 
-    `group` is that of their worker, where it has one; `kin` whom it wrote down, with their tasks. An empty `incarnation`
-    leaves the worker itself, and what its Python handlers started, alone.
+    `group` is that of their worker, where it has one; `kin` whom it wrote down, with their tasks; `orphans` who came to us
+    when it died, asked for again as long as any are ended, since each may leave more. An empty `incarnation` leaves the
+    worker itself, and what its Python handlers started, alone.
     """
     if group is not None and incarnation:
         group.kill()  # most are gone with that; who left the group, or withstands, is looked for one by one
@@ -49,7 +51,8 @@ def end_leftovers(
     ]
     if incarnation:
         mark = worker_mark(database, incarnation)
-        left += [left_of(one, kin.get(one) or _task(one, group)) for one in _end(mark, [group], kin, clock)]
+        withstanding = _end(mark, [group], kin, clock, orphans)
+        left += [left_of(one, kin.get(one) or _task(one, group)) for one in withstanding]
     return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
 
 
@@ -87,14 +90,18 @@ def find_leftovers(
 
 
 def _end(
-    mark: str, within: Iterable[Group | None], others: Iterable[Identity], clock: Clock
+    mark: str,
+    within: Iterable[Group | None],
+    others: Iterable[Identity],
+    clock: Clock,
+    orphans: Callable[[], Iterable[Identity]] = tuple,
 ) -> list[Identity]:
     those = [each for each in within if each is not None]
     return trees.end_tree(
         mark,
         grace=0.0,
         clock=clock,
-        roots=lambda: [*others, *(one for each in those for one in each.members())],
+        roots=lambda: [*others, *orphans(), *(one for each in those for one in each.members())],
         at_once=lambda: [each.kill() for each in those],
     )
 

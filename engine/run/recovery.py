@@ -12,6 +12,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import groups, journal, kin, setting_aside, spool, withstanding
+from .foundlings import Foundlings
 from .leftovers import end_leftovers
 from .losing import fall_back, take_all
 from .messages import Bye
@@ -50,7 +52,12 @@ class Recovered:
 
 
 async def recover(
-    config: Config, clock: Clock, writer: Writer, policies: Policies, engine_id: int
+    config: Config,
+    clock: Clock,
+    writer: Writer,
+    policies: Policies,
+    engine_id: int,
+    foundlings: Foundlings | None = None,
 ) -> Recovered:
     """Settle what earlier engines and workers left. The stories: e.g. "#5 resumes at checkpoint 7", "#9 goes on"."""
     recorder = Recorder(config, policies, Outcomes(policies, random.SystemRandom().uniform))
@@ -66,7 +73,9 @@ async def recover(
         else:
             gone += 1
             try:
-                found.stories += await _settle_dead(config, clock, writer, policies, recorder, worker)
+                found.stories += await _settle_dead(
+                    config, clock, writer, policies, recorder, worker, foundlings or Foundlings()
+                )
             except StoreError:
                 raise
             except Exception as error:
@@ -144,7 +153,9 @@ async def _settle_dead(
     policies: Policies,
     recorder: Recorder,
     worker: dict[str, Any],
+    foundlings: Foundlings,
 ) -> list[str]:
+    who = Identity(worker["pid"], worker["start_time"], worker["boot_id"])
     held = await writer.write(_held, worker["id"])
     task_ids = [row["id"] for row in held]
     path = journal_of(config, worker)
@@ -156,10 +167,12 @@ async def _settle_dead(
         clock,
         groups.of_worker(path),
         kin.read(path),
+        partial(foundlings.left_by, who),
     )
     for problem in left:
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])
+    await writer.write(withstanding.record_doubtful, foundlings.doubtful(who), worker["id"])
     replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
     had, held = held, await writer.write(_held, worker["id"])
     still = {row["fence"] for row in held}

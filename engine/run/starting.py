@@ -12,12 +12,12 @@ from typing import Any
 
 from .. import cores
 from ..config import Config
-from ..edge import trees
+from ..edge import adoption, trees
 from ..edge.identity import Identity
 from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from . import groups
+from . import foundlings, groups
 from .fingerprints import fingerprint, own_code
 from .leftovers import worker_mark
 
@@ -34,17 +34,20 @@ def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subp
     command += ["--group", str(group.path)] if group else []
     for handler in config.taskdeck.handlers:
         command += ["--handler", handler]
-    environment = {key: value for key, value in os.environ.items() if key != "TASKDECK_SUPERVISOR_FD"}
+    of_the_engine = ("TASKDECK_SUPERVISOR_FD", foundlings.VARIABLE)
+    environment = {key: value for key, value in os.environ.items() if key not in of_the_engine}
     environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
     environment |= cores.handed_on()
     with open(journal.parent / "output.log", "ab", opener=_private) as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
+        return adoption.start(
+            lambda: subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
         )
 
 

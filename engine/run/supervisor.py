@@ -5,6 +5,7 @@ An announced exit is final; any other end is restarted with growing pauses, and 
 With `again` the engine hands over to the code that is on the disk now: this process becomes a new supervisor, under its pid.
 SIGTERM and SIGINT are passed on (a second one means "now"), SIGHUP too. A stopped (debugged) engine is never killed.
 Where a launcher holds a terminal for the engine's screen, the way to it is handed down, and this one's words go that way.
+Whoever loses its engine comes to this process (a child subreaper): the next engine finds it there, here it is only reaped.
 That it gave up stands in the file NOTICE as well, for `status` and for the next engine, which puts it on record.
 
 usage: python -m taskdeck.engine.run.supervisor [--notice NOTICE] -- ENGINE COMMAND …
@@ -13,6 +14,7 @@ usage: python -m taskdeck.engine.run.supervisor [--notice NOTICE] -- ENGINE COMM
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -29,6 +31,8 @@ GIVE_UP_WITHIN = 60.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 EXIT_GAVE_UP = 1
+SET_CHILD_SUBREAPER = 36
+"""prctl(2). Kept over exec."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PIPE_VARIABLE = "TASKDECK_SUPERVISOR_FD"
 TERMINAL_VARIABLE = "TASKDECK_TERMINAL_FD"
@@ -56,6 +60,9 @@ class Supervisor:
 
     def run(self) -> int:
         """Keep the engine alive. Returns the exit code of the whole."""
+        ctypes.CDLL(None).prctl(
+            SET_CHILD_SUBREAPER, 1, 0, 0, 0
+        )  # refused: orphans go elsewhere, as without it
         signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, self._pass_on)
@@ -108,6 +115,7 @@ class Supervisor:
                 self._drain_wakeups()
             if self._pipe in ready:
                 open_pipe = self._hear()
+            self._reap_others(child.pid)
             if time.monotonic() - self._last_beat > HUNG_AFTER and not self._is_stopped():
                 self._say(f"the engine gave no sign for {HUNG_AFTER:.0f} s: it is ended and started again")
                 child.kill()
@@ -117,6 +125,13 @@ class Supervisor:
         while open_pipe and self._hear():
             pass
         os.close(self._pipe)
+
+    def _reap_others(self, engine: int) -> None:
+        """Collect whom an earlier engine left to us, once they have ended; the engine's own end is left to `poll`."""
+        ended = os.WEXITED | os.WNOHANG
+        with contextlib.suppress(ChildProcessError):
+            while (one := os.waitid(os.P_ALL, 0, ended | os.WNOWAIT)) and one.si_pid != engine:
+                os.waitid(os.P_PID, one.si_pid, ended)
 
     def _hear(self) -> bool:
         """Read what the engine wrote. False at the end of the pipe."""

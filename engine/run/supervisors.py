@@ -28,9 +28,13 @@ def living(database: Path) -> list[Identity]:
 
 
 def children(supervisor: Identity) -> list[int]:
-    """The pids of its living children: an engine that starts, works or ends. None: it rests, or is about to go."""
-    found = (identity.read(pid) for pid in pids())
-    return [one.identity.pid for one in found if one and one.parent == supervisor.pid and not one.dead]
+    """The pids of its living engines: one that starts, works or ends. None: it rests, or is about to go.
+
+    They are in its session, unlike workers and strays that it adopted from an engine that died.
+    """
+    found = [one for pid in pids() if (one := identity.read(pid)) and not one.dead]
+    session = next((one.session for one in found if one.identity == supervisor), None)
+    return [one.identity.pid for one in found if (one.parent, one.session) == (supervisor.pid, session)]
 
 
 def is_supervisor(pid: int) -> bool:

@@ -13,6 +13,7 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import groups, kin, recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
+from .foundlings import Foundlings
 from .leftovers import end_leftovers
 from .losing import take_all
 from .messages import Farewell, Outcome
@@ -77,6 +79,7 @@ class Warden:
         code_version: str,
         outcomes: Outcomes,
         on_change: Callable[[], None],
+        foundlings: Foundlings | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -91,6 +94,7 @@ class Warden:
         self._handlers = starting.handlers_fingerprint(config)
         self._outcomes = outcomes
         self._on_change = on_change
+        self._foundlings = foundlings or Foundlings()
         self._stop_asked = asyncio.Event()
         self._trouble = False
         self._quick_deaths = 0
@@ -345,12 +349,15 @@ class Warden:
         task_ids = [row["id"] for row in held] + handle.forced_by
         incarnation = "" if suppressed("end_worker") else handle.incarnation
         group, noted = groups.of_worker(handle.journal), kin.read(handle.journal)
+        orphans = partial(self._foundlings.left_by, handle.identity)
         left = await asyncio.to_thread(
-            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group, noted
+            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group, noted, orphans
         )
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)
         await self._write(withstanding.record, left, handle.id)
+        await self._write(withstanding.record_doubtful, self._foundlings.doubtful(handle.identity), handle.id)
+        self._foundlings.reap()
         await self._hear_last_words(handle)  # a child that it forked may have held the link open
         replayed = await recovery.replay(
             self._write, self._reception.recorder, handle.id, handle.journal.with_suffix(".spool")

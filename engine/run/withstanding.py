@@ -13,26 +13,37 @@ from ..edge.identity import Identity
 from ..store import leftovers
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from .leftovers import story
+from .leftovers import left_of, story
 from .messages import Left
 
 
 def record(tx: Transaction, left: Iterable[Left], worker_id: int | None) -> None:
     """Note what could not be ended, each process once, with the event that a person should hear of."""
     for one in left:
-        columns = {"pid": one.pid, "start_time": one.start_time, "boot_id": identity.boot_id()}
-        more = {"name": tx.redactor.text(one.name), "task_id": one.task_id, "worker_id": worker_id}
-        if leftovers.add(tx, **columns, **more):
-            tx.event(
-                "PROCESS_LEFT",
-                actor=ENGINE,
-                task_id=one.task_id,
-                worker_id=worker_id,
-                level="error",
-                reason="could_not_be_ended",
-                message=story([one]),
-                payload={"pid": one.pid, "start_time": one.start_time},
-            )
+        _note(tx, one, worker_id, "could_not_be_ended", story([one]))
+
+
+def record_doubtful(tx: Transaction, found: Iterable[Identity], worker_id: int) -> None:
+    """Note those that the dead worker may have left, or a person: nobody ends them but a person."""
+    for one in map(left_of, found):
+        told = f"pid {one.pid} ({one.name}) may be left of worker {worker_id}, and is not ended: to pid 1 come all orphans"
+        _note(tx, one, worker_id, "origin_unknown", told)
+
+
+def _note(tx: Transaction, one: Left, worker_id: int | None, reason: str, told: str) -> None:
+    columns = {"pid": one.pid, "start_time": one.start_time, "boot_id": identity.boot_id()}
+    more = {"name": tx.redactor.text(one.name), "task_id": one.task_id, "worker_id": worker_id}
+    if leftovers.add(tx, **columns, **more):
+        tx.event(
+            "PROCESS_LEFT",
+            actor=ENGINE,
+            task_id=one.task_id,
+            worker_id=worker_id,
+            level="error",
+            reason=reason,
+            message=told,
+            payload={"pid": one.pid, "start_time": one.start_time},
+        )
 
 
 def of_task(tx: Transaction, task_id: int) -> str:

@@ -44,6 +44,15 @@ async def walk(ctx: Context, way: Walk) -> dict[str, int]:
     return {"done": way.to}
 
 
+@task("flees")
+async def flees(ctx: Context, note: Note) -> None:
+    """Leave a process that no mark, no session and no parent tells of, and wait."""
+    script = f"echo $$ > {note.file}.new; mv {note.file}.new {note.file}; exec sleep 599"
+    flee = ["setsid", "sh", "-c", '(exec sh -c "$0") </dev/null >/dev/null 2>&1 & exit', script]
+    await asyncio.create_subprocess_exec(*flee, env={"PATH": os.environ["PATH"]})
+    await asyncio.sleep(600)
+
+
 @rollback("undo")
 async def undo(ctx: Context, file: str, what: str) -> None:
     """Take one thing back."""

@@ -311,6 +311,39 @@ def test_a_stop_without_an_engine_ends_what_killed_workers_left_running(deck: De
     assert deck.state(task_id) == "RUNNING"  # the next engine writes down what became of it
 
 
+@pytest.mark.parametrize("who", ["command", "handler"])
+@pytest.mark.parametrize("without_engine", [False, True], ids=["engine", "no engine"])
+@fault("TF133")
+def test_who_fled_from_a_killed_worker_unseen_comes_to_us_and_is_ended(
+    deck: Deck, who: str, without_engine: bool
+) -> None:
+    file = deck.home / "pid"
+    fled = f'sh -c "echo \\$\\$ > {file}.new; mv {file}.new {file}; exec sleep 599"'
+    flees = FLEES.replace("sleep 599", fled)
+    others = deck.add("--", "sh", "-c", FLEES)
+    deck.start(workers=2, TASKDECK_ENGINE__CGROUPS="off")
+    noted = deck.until(lambda: unmarked(deck.db.parent / "logs" / "workers"), "another worker's runs")
+    task = ("flees", json.dumps({"file": str(file)})) if who == "handler" else ("--", "sh", "-c", flees)
+    task_id = deck.add(*task)
+    pid = int(deck.until(lambda: file.exists() and file.read_text(), "it has fled"))
+    worker = deck.worker_of(task_id)
+    assert worker != deck.worker_of(others)
+    if without_engine:
+        kill(deck.engine_pid)
+    kill(worker, signal.SIGSTOP)  # what it has written down of it is gone, as if it had not come to that
+    for each in (deck.db.parent / "logs" / "workers").glob("*.kin"):
+        if f"{pid} " in each.read_text():
+            each.unlink()
+    kill(worker)
+    deck.until(lambda: not process_state(pid), "who fled is ended, and no zombie of it stays")
+    deck.until(
+        lambda: deck.events(task_id, "TASK_TAKEN_OVER") or deck.attempts(task_id)[0]["ended_at"], "lost"
+    )
+    assert process_state(noted) in ("R", "S"), "what a living worker owns goes on"
+    deck.ok("cancel", others, task_id)
+    deck.until(lambda: not process_state(noted), "it ends with its own attempt")
+
+
 def unmarked(workers: Path) -> int:
     """The pid of one who came to its last program and is written down beside a journal; 0 for none yet."""
     noted = [int(line.split()[0]) for file in workers.glob("*.kin") for line in file.read_text().splitlines()]

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine.edge import identity
+from taskdeck.engine.run import supervisors
 from taskdeck.engine.run.announce import Announcer
 from tests.faults import fault
+from tests.run.engine_double import eventually
 
 ENGINE = """
 import os, pathlib, signal, sys, time
@@ -194,6 +197,30 @@ def test_a_signal_that_finds_no_engine_reaches_the_one_that_is_being_started(tmp
         assert end(process) == (0, "")
     finally:
         process.kill()
+
+
+def test_whom_a_dead_engine_left_comes_to_the_supervisor_and_is_reaped(tmp_path: Path) -> None:
+    leaves = (
+        "import subprocess\n"
+        "if life == 1:\n"
+        "    child = subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
+        "    pathlib.Path('left').write_text(f'{child.pid} ')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "say('beat')\n"
+        "signal.pause()\n"
+    )
+    process = supervise(tmp_path, leaves)
+    engine = lives(tmp_path, 2)[1]
+    left = int((tmp_path / "left").read_text())
+    who, supervisor = identity.read(left), identity.of(process.pid)
+    assert who
+    assert supervisor
+    assert (who.parent, who.dead) == (process.pid, False)
+    assert supervisors.children(supervisor) == [engine], "it is no engine"
+    os.kill(left, signal.SIGKILL)
+    eventually(lambda: identity.read(left) is None, "no zombie of it stays")
+    process.terminate()
+    assert end(process)[0] == 0
 
 
 def test_an_engine_never_takes_who_adopts_it_for_its_supervisor() -> None:
