@@ -57,11 +57,11 @@ class Idleness:
         """End the run if it is over. Until a worker has told what it can run, nobody knows."""
         if not self._options.until_idle or not self._workforce.published.is_set():
             return
+        if await self._writer.write(tasks.any_runs):
+            return  # before anything is counted: a tick at full house would cost what the queue is long
         left = await self._left()
         if left["open"] == 0:
             await self._end(left)
-        elif left["running"]:
-            return
         elif self._waited_too_long():
             log.error("%s after --max-wait", counted(left["open"], "task still waits", "tasks still wait"))
             self._on_end(124)

@@ -410,14 +410,19 @@ def forgive_losses(tx: Transaction, task_id: int) -> None:
     tx.connection.execute("UPDATE task SET losses = 0, suspect = 0 WHERE id = ? AND losses > 0", (task_id,))
 
 
+def any_runs(tx: Transaction) -> bool:
+    """Is a task running, or lost and not decided on?"""
+    sql = "SELECT EXISTS (SELECT 1 FROM task WHERE state IN ('RUNNING','LOST'))"
+    return bool(tx.connection.execute(sql).fetchone()[0])
+
+
 def unfinished(tx: Transaction, since: str, types: tuple[str, ...]) -> dict[str, int]:
-    """What decides how `run --until-idle` ends: open and running tasks, those stuck without a handler among `types`,
+    """What decides how `run --until-idle` ends: open tasks, those stuck without a handler among `types`,
     reviews left, failures since `since` (UTC text)."""
     marks = ",".join("?" * len(types)) or "NULL"
     stuck = _count(tx, f"{_WAITING} AND type NOT IN ({marks})", *types)
     return {
         "open": _count(tx, "state IN ('PENDING','RUNNING','RETRYING','LOST')") - stuck,
-        "running": _count(tx, "state IN ('RUNNING','LOST')"),
         "stuck": stuck,
         "review": _count(tx, "state = 'NEEDS_REVIEW'"),
         "failed": _count(
