@@ -10,6 +10,7 @@ import pytest
 from taskdeck.engine import views
 from taskdeck.engine.errors import UsageError
 from taskdeck.engine.rules.route_errors import ErrorType
+from taskdeck.engine.store import alerts
 from taskdeck.tui.deck import keys, reads, resource_text, route_text, stock_filter
 from taskdeck.tui.deck.screens.inventory import RoutesPage
 from taskdeck.tui.deck.states import Glyphs
@@ -206,6 +207,19 @@ async def test_a_list_is_imported_by_keys_after_a_look_at_it(stock: Inventory, t
         await opened.reads("imported 1 route")
         await opened.reads("203.0.113.9-80")
         assert "hunter2" not in opened.text
+
+
+async def test_an_alert_of_routes_stands_in_the_header_until_it_is_over(
+    stock: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views.View, "engine", lambda self: views.EngineView(running=True))
+    with stock.seed.writing() as tx:
+        alerts.stands(tx, "PROBE_TARGET_DOWN", "the judge is down")
+    async with deck(stock.seed.path) as opened:
+        await opened.becomes(lambda: " PROBE TARGET DOWN " in opened.lines[0])
+        with stock.seed.writing() as tx:
+            alerts.over(tx, "PROBE_TARGET_DOWN", "it is back")
+        await opened.becomes(lambda: "PROBE TARGET DOWN" not in opened.lines[0])
 
 
 async def test_a_deck_that_only_reads_imports_and_kicks_nothing(stock: Inventory) -> None:
