@@ -183,17 +183,20 @@ async def test_a_kick_wants_the_name_typed_and_takes_that_lease_only(stock: Inve
         await opened.reads("[Events of resource gpu]")
 
 
-async def test_a_list_is_imported_by_keys_after_a_look_at_it(stock: Inventory, tmp_path: Path) -> None:
-    file = tmp_path / "list.txt"
+async def test_a_list_is_imported_by_keys_after_a_look_at_it(
+    stock: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "l"
     file.write_text("203.0.113.9:80:bob:hunter2\nftp://bob:hunter2@203.0.113.9:1\neu-1.example.net:3128\n")
     async with deck(stock.seed.path) as opened:
         await opened.press("5")
         await opened.reads("eu-3")
         await opened.press("i")
-        await opened.type(str(tmp_path / "nosuch.txt"))
-        await opened.reads("there is no file")
-        await opened.press("escape", "i")
-        await opened.type(str(file))
+        await opened.type("x")
+        await opened.reads("there is no file x")
+        await opened.press("backspace")
+        await opened.type("l")
         await opened.reads("1 new, 1 duplicate, 1 bad")
         await opened.reads("2 bad       -                    E_SCHEME")
         assert "hunter2" not in opened.text
