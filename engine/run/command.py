@@ -15,6 +15,7 @@ import msgspec
 from ..edge.spawn import Child, start
 from ..rules import failures, payloads
 from ..rules.failures import Failure, FailureClass
+from ..rules.references import kind_of
 from . import params
 from .attempts import Attempt
 from .endings import failed, safe
@@ -41,10 +42,14 @@ class Command(ProcessCall):
 
     async def _prepare(self) -> None:
         await super()._prepare()
-        passwords, asked = self.attempt.passage.passwords, self._payload.env
-        self._asked = await asyncio.to_thread(
-            lambda: {name: resolved(name, value, passwords) for name, value in asked.items()}
-        )
+        if any(kind_of(value) == "cmd" for value in self._payload.env.values()):
+            self._asked = await asyncio.to_thread(self._look_up)  # for as long as that command takes
+        else:
+            self._asked = self._look_up()
+
+    def _look_up(self) -> dict[str, str]:
+        passwords = self.attempt.passage.passwords
+        return {name: resolved(name, value, passwords) for name, value in self._payload.env.items()}
 
     def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
         checkpoint = self.attempt.run.checkpoint or "{}"
