@@ -25,11 +25,16 @@ SECRETS = Redactor()
 
 
 class InDoubt(BaseException):
-    """The attempt must end: an operation of an earlier attempt is in doubt and the type has no `verify`."""
+    """The attempt must end: an operation is in doubt and the type has no `verify`.
 
-    def __init__(self, key: str) -> None:
+    `owner`: the task that began it, where it is another one; 0 = an earlier attempt of this task did.
+    """
+
+    def __init__(self, key: str, owner: int = 0) -> None:
+        begun_by = f"#{owner}" if owner else "an earlier attempt"
+        there = f"; settle it there (taskdeck operation list {owner}), then retry" if owner else ""
         super().__init__(
-            f'operation "{key}" was begun by an earlier attempt and it is not known whether it happened'
+            f'operation "{key}" was begun by {begun_by} and it is not known whether it happened{there}'
         )
         self.key = key
 

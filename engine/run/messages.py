@@ -400,11 +400,15 @@ class Answer(Message, frozen=True):
 
 
 class OperationState(msgspec.Struct, frozen=True):
-    """State of an operation as its `begin` found it: new | done | in_doubt; `age` = seconds since it is in doubt."""
+    """State of an operation as its `begin` found it: new | done | in_doubt; `age` = seconds since it is in doubt.
+
+    `owner`: the other task, of the same scope, whose doubt this is and stays; 0 = the doubt is the asking task's own.
+    """
 
     state: str
     result: str = ""
     age: float = 0.0
+    owner: int = 0
 
 
 class Validate(Message, frozen=True):

@@ -74,7 +74,7 @@ class Once:
     async def _settle(self, state: OperationState) -> None:
         """Ask the type's `verify`, but only once the old request must be dead: a late one could double the effect."""
         if self._verify is None:
-            raise InDoubt(self.key)
+            raise InDoubt(self.key, state.owner)
         await self._attempt.rest(self._verify_after - state.age)
         self._check()
         try:

@@ -140,7 +140,8 @@ class LineProtocol:
         if "done" not in said:
             state = await self._attempt.begin(key, scope)
             result = payloads.decode(state.result, where="result") if state.result else None
-            return {"state": ANSWERS.get(state.state, state.state), "result": result, "age": state.age}
+            answer = {"state": ANSWERS.get(state.state, state.state), "result": result, "age": state.age}
+            return {**answer, "owner": state.owner} if state.owner else answer
         if not isinstance(said["done"], bool):
             raise InvalidPayload("the operation was not recorded", "done is true or false")
         await self._attempt.end(key, "DONE" if said["done"] else "NOT_DONE", scope, said.get("result"))

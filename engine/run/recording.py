@@ -250,6 +250,10 @@ class Recorder:
             return _state("done", known["result"] or "null")
         if known["state"] == "BEGUN" and self._is_alive(tx, known, begin.fence):
             raise Refused(f"operation {begin.key!r} is being done by #{known['task_id']} right now")
+        if _is_anothers(tx, known, begin, scope):
+            operations.doubt_open_ones(tx, known["fence"], "met")
+            known = operations.find(tx, scope, begin.key) or known
+            return _state("in_doubt", age=operations.doubted_for(tx, known), owner=known["task_id"])
         if known["state"] == "BEGUN":
             self._step(tx, worker_id, begin, "OPERATION_IN_DOUBT", begin.key)
         operations.settle(tx, known["id"], "IN_DOUBT", None)
@@ -268,7 +272,7 @@ class Recorder:
         tasks.held(tx, end.task_id, end.fence)
         scope = end.scope or tasks.family_scope(tx, end.task_id)
         known = operations.find(tx, scope, end.key)
-        if known is None or known["fence"] != end.fence:
+        if known is None or (known["fence"] != end.fence and not _may_settle(tx, known, end, scope)):
             raise Refused(f"operation {end.key!r} was not begun by this attempt", remedy="begin it first")
         if known["state"] == "DONE":
             return
@@ -321,5 +325,18 @@ def _kept_result(tx: Transaction, end: OperationEnd) -> str:
     return encode(masked(tx, value, f"result of operation {end.key[:NOTE_LIMIT]}", end.task_id))
 
 
-def _state(state: str, result: str = "", age: float = 0.0) -> dict[str, Any]:
-    return msgspec.to_builtins(OperationState(state, result, age))
+def _state(state: str, result: str = "", age: float = 0.0, owner: int = 0) -> dict[str, Any]:
+    said: dict[str, Any] = msgspec.to_builtins(OperationState(state, result, age, owner))
+    return said if owner else {key: said[key] for key in said if key != "owner"}
+
+
+def _is_anothers(
+    tx: Transaction, known: Mapping[str, Any], message: OperationBegin | OperationEnd, scope: str
+) -> bool:
+    """Is it of another task that only names the same scope? A task, its retries and its clones are one in this."""
+    return known["task_id"] != message.task_id and scope != tasks.family_scope(tx, message.task_id)
+
+
+def _may_settle(tx: Transaction, known: Mapping[str, Any], end: OperationEnd, scope: str) -> bool:
+    """Who met the doubt of another task and found out (`verify`) settles it; the doubt was never its own."""
+    return known["state"] == "IN_DOUBT" and _is_anothers(tx, known, end, scope)

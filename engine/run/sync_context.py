@@ -221,10 +221,10 @@ class SyncContext(AttemptView):
         if succeeded:
             self._end_step()
 
-    def await_verify(self, key: str, age: float) -> None:
+    def await_verify(self, key: str, age: float, owner: int) -> None:
         """Wait until an operation's old request must be dead: a late one could double the effect."""
         if self._handler.verify is None:
-            raise InDoubt(key)
+            raise InDoubt(key, owner)
         self._clock.sleep(max(0.0, self._handler.verify_after - age))
 
     def verify(self, key: str) -> Any:
@@ -265,7 +265,7 @@ class SyncOnce:
         try:
             said = self._link.ask(operation=self.key, scope=self.scope)
             if said["state"] == "doubt":
-                self._settle_doubt(said["age"])
+                self._settle_doubt(said["age"], said.get("owner", 0))
             elif said["state"] == "done":
                 self._take(said["result"])
         except BaseException:
@@ -294,9 +294,9 @@ class SyncOnce:
         else:
             self._settle("NOT_DONE" if isinstance(error, NotDone) else "IN_DOUBT")
 
-    def _settle_doubt(self, age: float) -> None:
+    def _settle_doubt(self, age: float, owner: int) -> None:
         with self._stops.let_in():
-            self._context.await_verify(self.key, age)
+            self._context.await_verify(self.key, age, owner)
         try:
             result = self._context.verify(self.key)
         except NotDone:

@@ -11,6 +11,7 @@ from taskdeck.engine.errors import InvalidPayload, NotFound, Refused, UsageError
 from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control, doubt
+from taskdeck.engine.run.endings import InDoubt
 from taskdeck.engine.run.messages import OperationBegin, OperationEnd, Run, TypeInfo
 from tests import replay
 from tests.run.ticking import Engine
@@ -135,6 +136,67 @@ def test_a_scope_tells_two_operations_of_one_key_apart(scratch: Scratch) -> None
         settle(scratch, task_id, "upload:1", "DONE")
     settle(scratch, task_id, "upload:1", "DONE", scope="shop")
     assert dict(scratch.query("SELECT scope, state FROM operation")) == {"task:1": "IN_DOUBT", "shop": "DONE"}
+
+
+def shared(engine: Engine) -> tuple[int, Run]:
+    """A task with an operation of the scope "shop" in doubt, and another one that runs."""
+    first = engine.scratch.add(on_lost="review")
+    run = next_run(engine)
+    begin(engine, run, "pay:7", scope="shop")
+    engine.lose(run)
+    engine.scratch.add()
+    return first, next_run(engine)
+
+
+def test_the_doubt_stays_with_the_task_that_began_it_whoever_meets_it(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    first, second = shared(engine)
+    for _ in range(2):
+        met = begin(engine, second, "pay:7", scope="shop")
+        assert (met["state"], met["owner"]) == ("in_doubt", first)
+    assert scratch.query("SELECT task_id, state FROM operation") == [(first, "IN_DOUBT")]
+    with pytest.raises(Refused, match='same doubt again: "pay:7"'):
+        retry(scratch, first)
+    with pytest.raises(NotFound):
+        settle(scratch, second.task_id, "pay:7", "DONE")
+    settle(scratch, first, "pay:7", "DONE", result="1")
+    assert begin(engine, second, "pay:7", scope="shop")["state"] == "done"
+    assert replay.check(scratch.path) == []
+
+
+def test_who_meets_the_doubt_of_another_and_finds_out_settles_it(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    first, second = shared(engine)
+    begin(engine, second, "pay:7", scope="shop")
+    ends = [
+        OperationEnd(2, second.task_id, second.fence, "pay:7", how, "shop") for how in ("NOT_DONE", "DONE")
+    ]
+    engine.tell(ends[0])
+    assert scratch.query("SELECT task_id, state FROM operation") == [(first, "NOT_DONE")]
+    assert begin(engine, second, "pay:7", scope="shop")["state"] == "new"
+    engine.tell(ends[1])
+    assert scratch.query("SELECT task_id, state FROM operation") == [(second.task_id, "DONE")]
+    retry(scratch, first)
+    assert replay.check(scratch.path) == []
+
+
+def test_only_a_doubt_is_settled_by_who_did_not_begin_it(scratch: Scratch) -> None:
+    engine = Engine(scratch)
+    scratch.add()
+    run = next_run(engine)
+    begin(engine, run, "pay:7", scope="shop")
+    scratch.add()
+    other = next_run(engine)
+    (answer,) = engine.tell(OperationEnd(2, other.task_id, other.fence, "pay:7", "NOT_DONE", "shop"))
+    assert "was not begun by this attempt" in answer.error
+    assert scratch.one("SELECT state FROM operation") == "BEGUN"
+
+
+def test_who_meets_the_doubt_of_another_says_whose_it_is() -> None:
+    assert str(InDoubt("pay:7", 42)) == (
+        'operation "pay:7" was begun by #42 and it is not known whether it happened; '
+        "settle it there (taskdeck operation list 42), then retry"
+    )
 
 
 def test_a_doubt_that_is_settled_is_no_error_of_its_task_any_more(scratch: Scratch) -> None:
