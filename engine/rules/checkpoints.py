@@ -15,6 +15,9 @@ from ..errors import InvalidPayload
 from . import payloads
 from .rollback import is_step
 
+NOTHING_SAVED = ("", "{}")
+"""What an attempt is given as its checkpoint where there is none."""
+
 ROLLED_BACK = "rolled_back"
 """Stage of the row that says `from the beginning` because the task was rolled back, not since a person chose so."""
 

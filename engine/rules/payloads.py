@@ -42,13 +42,7 @@ def decode(text: str | bytes, *, where: str) -> Any:
     text = _decoded(text, where)
     _check_depth(text, where)
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_real,
-            parse_constant=_constant,
-        )
+        value = _parse(text)
     except _Fault:
         _refuse(where, *_first_fault(text))
     except json.JSONDecodeError as error:
@@ -138,6 +132,11 @@ def _real(digits: str) -> float:
 
 def _constant(name: str) -> NoReturn:
     raise _Fault
+
+
+_parse = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant
+).decode
 
 
 def _first_fault(text: str) -> tuple[str, str]:

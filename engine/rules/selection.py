@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from msgspec import Struct
 
 from . import holds
 
 MOST_NAMED = 5
 """Suspects that are named in a reason; more are counted."""
 
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
 COMMAND_TYPE = "shell"
 """The built-in type of commands; every worker runs it."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A waiting task. `next_run_at` is UTC text of fixed width, compared as text."""
 
     id: int
@@ -29,13 +33,20 @@ class Candidate:
     next_run_at: str
     suspect: bool = False
     """Its worker died while it ran, perhaps by its doing: it must have its worker for itself."""
-    needs: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, int] = NOTHING
     """Pools that it leases from, with counts."""
     route: str = ""
     """The group or id of routes that it leases one of; empty = none."""
     allow_direct: bool = False
     target: str = ""
     """The host that it works on; empty = unknown."""
+    fresh: bool = False
+    """It waits to begin for the first time, so that there is nothing to resume or to roll back."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing is to be done for it but to let it begin."""
+        return self.fresh and not (self.needs or self.route or self.suspect or self.target)
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -133,6 +144,8 @@ class _Taken:
         self.pools = {name: room.free for name, room in situation.pools.items()}
         self.routes = {name: room.free for name, room in situation.routes.items()}
         self.gates = {place: gate.free for place, gate in situation.gates.items()}
+        self.able: dict[str, list[WorkerRoom]] = {}
+        """Type → the workers that can run it, as far as it was asked for."""
 
     def take(self, candidate: Candidate, worker_id: int) -> None:
         self.total += 1
@@ -184,7 +197,7 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
         reasons.append("no engine runs on this database (start one: taskdeck run)")
     if situation.stopping:
         reasons.append("the engine is stopping")
-    for scope in holds.over(candidate.type, candidate.needs):
+    for scope in holds.over(candidate.type, candidate.needs) if situation.held else ():
         if scope in situation.held:
             who, resume = situation.held[scope], f"taskdeck resume {holds.target(scope)}"
             reasons.append(f"{holds.named(scope)} is held by {who} (let it go on: {resume})")
@@ -198,7 +211,7 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
         reasons.append(f"{count} of {cap} of type {candidate.type} run (its concurrency)")
     if taken.gates.get(candidate.place, 1) < 1:
         reasons.append(situation.gates[candidate.place].words)
-    return reasons + _missing(candidate, situation, taken)
+    return reasons + _missing(candidate, situation, taken) if candidate.needs or candidate.route else reasons
 
 
 def _missing(candidate: Candidate, situation: Situation, taken: _Taken) -> list[str]:
@@ -226,19 +239,22 @@ def _shortage(what: str, room: PoolRoom, free: int, wanted: int) -> str:
     return f"{what}: {free} of {room.total} usable, {wanted} needed{words}"
 
 
-def _able(candidate: Candidate, situation: Situation) -> list[WorkerRoom]:
-    return [
-        worker
-        for worker in situation.workers
-        if candidate.type == COMMAND_TYPE or worker.types is None or candidate.type in worker.types
-    ]
+def _able(candidate: Candidate, situation: Situation, taken: _Taken) -> list[WorkerRoom]:
+    kind, able = candidate.type, taken.able.get(candidate.type)
+    if able is None:
+        able = taken.able[kind] = [
+            worker
+            for worker in situation.workers
+            if kind == COMMAND_TYPE or worker.types is None or kind in worker.types
+        ]
+    return able
 
 
 def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> int | None:
     """The least busy worker with room. A suspect gets one that runs nothing, and has it for itself."""
     able = [
         worker.id
-        for worker in _able(candidate, situation)
+        for worker in _able(candidate, situation, taken)
         if taken.free[worker.id] > 0 and worker.id not in taken.alone
     ]
     if candidate.suspect and able:
@@ -253,7 +269,7 @@ def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> in
 def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
     if not situation.workers:
         return "no worker is ready yet"
-    able = _able(candidate, situation)
+    able = _able(candidate, situation, taken)
     if not able:
         return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
     if candidate.suspect:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 
 def log_path(logs: str, task_id: int, attempt: int) -> str:
     """The log file of one attempt; a thousand tasks share a folder, so that no folder grows without end."""
-    return os.path.join(logs, "tasks", f"{task_id // 1000:04d}", f"{task_id}.{attempt}.log")
+    return f"{logs}/tasks/{task_id // 1000:04d}/{task_id}.{attempt}.log"

@@ -18,6 +18,7 @@ from ..clock import Clock
 from ..crash import crash_at
 from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
+from ..rules.checkpoints import NOTHING_SAVED
 from .gateway import Gateway
 from .held import Held
 from .messages import (
@@ -78,7 +79,7 @@ class Attempt:
     _open: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        if self.run.checkpoint:
+        if self.run.checkpoint not in NOTHING_SAVED:
             self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
         self.held = Held(self.run)
         self.passage = self.gateway.of(self.run)

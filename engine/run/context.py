@@ -185,8 +185,7 @@ class Context(AttemptView):
         self._attempt.progress.close()
         await self._http.close()
         queued, self._queued = self._queued, []
-        results = await asyncio.gather(*queued, return_exceptions=True)
-        for result in results:
+        for result in await asyncio.gather(*queued, return_exceptions=True) if queued else ():
             if isinstance(result, BaseException):
                 raise result
 

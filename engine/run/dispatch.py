@@ -7,6 +7,7 @@ sent to workers only after the commit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,11 +18,12 @@ from ..rules.circuits import CircuitSettings
 from ..rules.holds import EVERYTHING
 from ..rules.payloads import encode
 from ..rules.route_settings import RouteSettings
-from ..rules.selection import Candidate, Situation, WorkerRoom, choose
+from ..rules.selection import Candidate, Situation, Start, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import (
     alerts,
     attempts,
+    batches,
     checkpoints,
     circuits,
     holds,
@@ -32,6 +34,7 @@ from ..store import (
     slots,
     tasks,
 )
+from ..store.batches import Begun
 from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
@@ -42,7 +45,10 @@ from .messages import Run
 from .policies import Policies, Policy
 from .rollback import Rollbacks
 
-BATCH = 128
+NOT_BEGUN = Resume(0, {})
+"""There is nothing to resume."""
+
+BATCH = 256
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
 
 
@@ -83,12 +89,13 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     _tell_of_missing_routes(tx, situation, [each for each in waiting if each.id in choice.waits])
     starts = choice.starts[:BATCH]
     limits.leasing.forget()
-    runs: dict[int, list[Run]] = {}
+    runs = _begin_plain(tx, starts, limits, policies)
+    begun = {run.task_id for sent in runs.values() for run in sent}
     dry: set[tuple[str, str, str]] = set()
     to_verify: set[str] = set()
     for start in starts:
         wish = (start.candidate.type, start.candidate.route, start.candidate.target)
-        if wish in dry:
+        if start.candidate.id in begun or wish in dry:
             continue
         claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
         try:
@@ -107,6 +114,9 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
             continue
         if run is not None:
             runs.setdefault(start.worker_id, []).append(run)
+    places = {start.candidate.id: place for place, start in enumerate(starts)}
+    for sent in runs.values():
+        sent.sort(key=lambda run: places[run.task_id])
     suspects = {start.candidate.id for start in starts if start.candidate.suspect}
     wake_at = _earlier(
         tasks.next_due(tx),
@@ -131,6 +141,56 @@ def _tell_of_missing_routes(tx: Transaction, situation: Situation, waiting: list
         if room is not None and room.out:
             told = f"route {name}: 0 of {room.total} usable, tasks wait: {room.words}"
             alerts.stands(tx, NO_ROUTE, told, name)
+
+
+def _begin_plain(
+    tx: Transaction, starts: tuple[Start, ...], limits: Limits, policies: Policies
+) -> dict[int, list[Run]]:
+    """Let those with which nothing else is to be done begin, all of a worker at once; where that fails, one by one."""
+    wanted: dict[int, list[int]] = {}
+    for start in starts:
+        if start.candidate.is_plain:
+            wanted.setdefault(start.worker_id, []).append(start.candidate.id)
+    runs: dict[int, list[Run]] = {}
+    for worker_id, ids in wanted.items():
+        with suppress(Exception):  # a row that can't be used is found one by one
+            if begun := tx.unit(_begin_all, ids, worker_id, limits, policies):
+                runs[worker_id] = begun
+    return runs
+
+
+def _begin_all(
+    tx: Transaction, ids: list[int], worker_id: int, limits: Limits, policies: Policies
+) -> list[Run]:
+    rows = {row["id"]: row for row in batches.fresh(tx, ids)}
+    paths = {task_id: log_path(limits.logs, task_id, 1) for task_id in ids if task_id in rows}
+    begun = batches.begin_all(tx, list(paths.items()), worker_id, limits.lease) if paths else []
+    return [_fresh_run(rows[each.task_id], each, paths[each.task_id], policies) for each in begun]
+
+
+def _fresh_run(seen: Mapping[str, Any], begun: Begun, path: str, policies: Policies) -> Run:
+    policy = policies.of(seen)
+    task = {**seen, "attempt": 1, "fence": begun.fence}
+    return _run(task, begun.attempt_id, path, policy, **_own(task, NOT_BEGUN, policy))
+
+
+def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **more: Any) -> Run:
+    """What a worker is sent of a task that was just claimed (its new row)."""
+    return Run(
+        task_id=task["id"],
+        attempt_id=attempt_id,
+        attempt=task["attempt"],
+        fence=task["fence"],
+        type=task["type"],
+        timeout=policy.timeout,
+        log_path=path,
+        exit_codes=policy.exit_words,
+        scheduled_at=task["scheduled_at"],
+        retry_count=task["retry_count"],
+        max_retry=policy.max_retry,
+        bandwidth=policy.bandwidth,
+        **more,
+    )
 
 
 def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:
@@ -219,6 +279,7 @@ def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
         next_run_at=row["next_run_at"],
         suspect=bool(row["suspect"]),
         target=row["target"],
+        fresh=not row["attempt"],
         **policies.needs_of(row),
     )
 
@@ -250,30 +311,15 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         return None
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
-    return Run(
-        task_id=task["id"],
-        attempt_id=attempt_id,
-        attempt=task["attempt"],
-        fence=task["fence"],
-        type=task["type"],
-        timeout=policy.timeout,
-        log_path=path,
-        exit_codes={str(code): word for code, word in policy.exit_codes.items()},
-        scheduled_at=task["scheduled_at"],
-        retry_count=task["retry_count"],
-        max_retry=policy.max_retry,
-        resources=holdings.resources,
-        route=holdings.route,
-        bandwidth=policy.bandwidth,
-        **own,
-    )
+    held = {"resources": holdings.resources, "route": holdings.route}
+    return _run(task, attempt_id, path, policy, **held, **own)
 
 
 def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:
     """What the handler itself is given: its payload, and where it goes on."""
     return {
         "payload": task["payload"],
-        "checkpoint": encode(resume.data),
+        "checkpoint": encode(resume.data) if resume.seq else "{}",
         "checkpoint_seq": 0 if resume.again_from == 0 else resume.seq,
         "checkpoint_version": resume.version or policy.checkpoint_version,
         "older": list(resume.older) if policy.typed_checkpoint or policy.migrates else [],

@@ -53,7 +53,7 @@ class Executor:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `close` was called and the last attempt has ended."""
     _calls: dict[int, Call] = field(default_factory=dict)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.commands.families.others_run = self._has_handlers
@@ -77,9 +77,7 @@ class Executor:
             self.uplink.post(failed(run, failure_of(error, self.clock.utc())))
             return
         self._calls[run.fence] = call
-        task = asyncio.get_running_loop().create_task(self._see_through(run, call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[run.fence] = asyncio.get_running_loop().create_task(self._see_through(run, call))
 
     def ask(self, ask: Ask) -> None:
         """Pass a wish on; one for an attempt that has just ended says nothing new."""
@@ -123,7 +121,7 @@ class Executor:
         except BaseException as error:  # the last border: an outcome even of what went wrong in here
             outcome = failed(run, failure_of(error, self.clock.utc()))
         self.uplink.post(outcome)
-        del self._calls[run.fence]
+        del self._calls[run.fence], self._tasks[run.fence]
         self._note_idle()
 
     def _note_idle(self) -> None:

@@ -131,6 +131,7 @@ def _members(shape: shapes.Type) -> tuple[shapes.Type, ...]:
     return shape.types if isinstance(shape, shapes.UnionType) else (shape,)
 
 
+@lru_cache(maxsize=512)
 def _is_pydantic(kind: Any) -> bool:
     return isinstance(kind, type) and hasattr(kind, "model_validate") and hasattr(kind, "model_fields")
 

@@ -6,6 +6,7 @@ The task's own, else the configuration's for its type, else the handler's, else 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,7 +32,8 @@ class Policy(msgspec.Struct, frozen=True):
     checkpoint_version: int
     migrates: bool
     typed_checkpoint: bool
-    exit_codes: dict[int, str]
+    exit_words: dict[str, str]
+    """What exit codes mean, by the code as a text."""
     needs: dict[str, int]
     route: str
     allow_direct: bool
@@ -40,9 +42,9 @@ class Policy(msgspec.Struct, frozen=True):
     """Bytes a second that an attempt may receive; 0 = as many as come."""
 
 
-_OWN = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+_OWN = itemgetter("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
 """The columns of a task that its policy hangs on."""
-_OWN_NEEDS = ("type", "needs", "route", "allow_direct")
+_OWN_NEEDS = itemgetter("type", "needs", "route", "allow_direct")
 
 MOST_KNOWN = 1000
 """Policies that are kept."""
@@ -85,7 +87,7 @@ class Policies:
 
     def of(self, task: Mapping[str, Any]) -> Policy:
         """The policy of a task row. Most tasks of a type have the same one, which is put together once."""
-        return _kept(self._known, tuple(task[column] for column in _OWN), lambda: self._put_together(task))
+        return _kept(self._known, _OWN(task), lambda: self._put_together(task))
 
     def _put_together(self, task: Mapping[str, Any]) -> Policy:
         general = self.config.retry
@@ -104,9 +106,9 @@ class Policies:
             checkpoint_version=declared.checkpoint_version if declared else 1,
             migrates=bool(declared and declared.migrates),
             typed_checkpoint=bool(declared and declared.typed_checkpoint),
-            exit_codes=dict(own.exit_codes),
             bandwidth=_first(own.bandwidth, declared and declared.bandwidth) or 0.0,
             demand=self._demand(own),
+            exit_words={str(code): word for code, word in own.exit_codes.items()},
             **self.needs_of(task),
         )
 
@@ -128,8 +130,7 @@ class Policies:
 
     def needs_of(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """What an attempt of this task must hold: `needs` (pool → count), `route`, `allow_direct`."""
-        key = tuple(task[column] for column in _OWN_NEEDS)
-        return _kept(self._known_needs, key, lambda: self._needs(task))
+        return _kept(self._known_needs, _OWN_NEEDS(task), lambda: self._needs(task))
 
     def _needs(self, task: Mapping[str, Any]) -> dict[str, Any]:
         own = self.config.types.get(task["type"], TypeSettings())

@@ -58,8 +58,11 @@ log = logging.getLogger("taskdeck.reception")
 
 T = TypeVar("T")
 
-AT_ONCE = 1024
+AT_ONCE = 512
 """Messages after which what else has arrived waits for the next commit."""
+
+LIVES_ON = ("stopped", "resumed")
+"""Outcomes of attempts that have not ended."""
 
 VALIDATION_WITHIN = 10.0
 """Seconds in which a worker answers whether a payload fits."""
@@ -285,16 +288,23 @@ class Reception:
             else:
                 reports.append((0, message))
         if reports:
-            answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
-            crash_at("after_reports_recorded")
-            said = [*answers, *([Recorded(number - 1)] if number else [])]
-            if said:
-                handle.send(*said)
-            self._settle(handle, [report for _, report in reports])
+            await self._record(handle, reports, number - 1)
         if beat is not None:
             await self.beats.heard(handle.id, beat)
         if handle.buried:
             await self._end_stale(handle.id, handle.identity)
+
+    async def _record(self, handle: WorkerHandle, reports: list[tuple[int, Any]], upto: int) -> None:
+        """Have reports written down, with their numbers; the last number is `upto`, where they have any."""
+        said = [report for _, report in reports]
+        if is_early := self._make_room(handle, said):
+            self._on_change()  # its tick comes behind what is queued here, in the same commit
+        answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
+        crash_at("after_reports_recorded")
+        if answers or upto > 0:
+            handle.send(*answers, *([Recorded(upto)] if upto > 0 else []))
+        if self._settle(handle, said) and not is_early:
+            self._on_change()
 
     async def _until_written(self, handle: WorkerHandle, unit: Callable[..., T], *args: Any) -> T:
         """A full or busy disk holds a worker's reports up, it never loses them."""
@@ -307,8 +317,17 @@ class Reception:
                     log.error("reports of worker %d can't be written yet: %s", handle.id, error)
                 complained = True
                 await self._clock.pause(0.5)
+                self._on_change()
 
-    def _settle(self, handle: WorkerHandle, reports: list[Any]) -> None:
+    def _make_room(self, handle: WorkerHandle, reports: list[Any]) -> bool:
+        """The worker has room again where an attempt has ended, recorded or not. False where that must be waited for."""
+        ended = [report for report in reports if isinstance(report, Outcome) and report.kind not in LIVES_ON]
+        for report in ended:
+            handle.leave(report.fence)
+        return bool(ended) and handle.leaving.issuperset(report.fence for report in ended)
+
+    def _settle(self, handle: WorkerHandle, reports: list[Any]) -> bool:
+        """What is recorded counts in memory too. Returns whether an attempt has ended, or is suspended."""
         now, slack = self._clock.monotonic(), self.config.engine.cancel_grace + FORCE_SLACK
         ended = False
         for report in reports:
@@ -321,12 +340,11 @@ class Reception:
                 self._outcome(handle, report, now, slack)
             elif isinstance(report, Bye):
                 handle.said_bye = True
-        if ended:
-            self._on_change()
+        return ended
 
     def _outcome(self, handle: WorkerHandle, outcome: Outcome, now: float, slack: float) -> None:
         """A suspended attempt's timeout stands still; one that goes on has its whole timeout before the engine steps in."""
-        if outcome.kind not in ("stopped", "resumed"):
+        if outcome.kind not in LIVES_ON:
             handle.forget(outcome.fence)
             return
         handle.asked.pop(outcome.fence, None)

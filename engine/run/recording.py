@@ -19,7 +19,7 @@ from ..rules.payloads import decode, encode
 from ..store import attempts, checkpoints, operations, processes, routes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from . import rollback, route_reports
+from . import rollback, route_reports, successes
 from .messages import (
     Answer,
     Bye,
@@ -38,6 +38,7 @@ from .messages import (
 from .outcomes import Outcomes
 from .policies import Policies
 from .secrecy import masked, refuse_secrets
+from .successes import Report
 
 NOTE_TYPES = re.compile(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
 """Event types that a handler may make itself; all others would speak for the engine."""
@@ -81,21 +82,38 @@ class Recorder:
         the worker no longer lives, a request that still waited for its answer (the beginning of an operation) was followed by
         nothing, and is not written.
         """
-        known = last = processes.recorded(tx, worker_id) if any(number for number, _ in reports) else 0
-        answers, begun = [], 0
+        known = processes.recorded(tx, worker_id) if any(number for number, _ in reports) else 0
+        last = max((number for number, _ in reports), default=0)
+        answers: list[Answer] = []
+        common: list[Report] = []
+        begun = 0
         for number, message in reports:
-            if number and number <= known:
-                answer = self._again(tx, worker_id, message)
-            elif worker_lives or not getattr(message, "req", 0):
-                answer = self._one(tx, worker_id, message)
+            is_known = 0 < number <= known
+            if not is_known and successes.is_common(message):
+                common.append(message)
                 begun += isinstance(message, Started)
-            else:
                 continue
-            last = max(last, number)
-            answers += [answer] if answer.req else []
+            self._common(tx, worker_id, common)
+            if is_known:
+                answers.append(self._again(tx, worker_id, message))
+            elif worker_lives or not getattr(message, "req", 0):
+                answers.append(self._one(tx, worker_id, message))
+                begun += isinstance(message, Started)
+        self._common(tx, worker_id, common)
         if last > known:
             processes.note_recorded(tx, worker_id, last, begun)
-        return answers
+        return [answer for answer in answers if answer.req]
+
+    def _common(self, tx: Transaction, worker_id: int, reports: list[Report]) -> None:
+        """Write these together, and one by one what can't be written so; empties the list."""
+        try:
+            written = tx.unit(successes.record, reports) if reports else set()
+        except TaskdeckError:
+            written = set()
+        for report in reports:
+            if successes.claim_of(report) not in written:
+                self._one(tx, worker_id, report)
+        reports.clear()
 
     def _again(self, tx: Transaction, worker_id: int, message: Any) -> Answer:
         """The answer to a request that is recorded, as it was given then; found by trying it again without a trace."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidPayload
 from ..rules import payloads
+from ..rules.checkpoints import NOTHING_SAVED
 from .endings import InDoubt, safe
 from .handlers import Handler
 from .messages import Run
@@ -35,7 +36,8 @@ def resume(run: Run, handler: Handler) -> Resumed:
     """Choose among the checkpoints that `run` brings. Raises `NoValidCheckpoint`."""
     kept = [(run.checkpoint_seq, run.checkpoint_version, run.checkpoint), *run.older]
     if not run.checkpoint_seq:  # nothing was saved, or a person wants it from the beginning
-        return Resumed(payloads.decode(run.checkpoint or "{}", where="checkpoint") or {})
+        empty = run.checkpoint in NOTHING_SAVED
+        return Resumed({} if empty else payloads.decode(run.checkpoint, where="checkpoint") or {})
     faults: list[str] = []
     for number, version, text in kept:
         try:

@@ -66,6 +66,8 @@ class WorkerHandle:
     """Fences of suspects, which have the worker for themselves."""
     running: dict[int, int] = field(default_factory=dict)
     """Fence → task of what was sent to it and has not ended."""
+    leaving: set[int] = field(default_factory=set)
+    """Those among them whose end has arrived and is being recorded: the worker has room for others already."""
     asked: dict[int, str] = field(default_factory=dict)
     """Fence → the wish that was passed on."""
     unstarted: dict[int, float] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class WorkerHandle:
         """Its link is here (again): it runs these attempts, fence → task, some of them alone. Wishes are passed on anew."""
         self.link, self.link_ended, self.away = link, asyncio.Event(), False
         self.running, self.alone = running, alone
+        self.leaving.clear()
         self.unstarted.clear()
         self.asked.clear()
         for fence in self.deadlines.keys() - running.keys():
@@ -101,11 +104,12 @@ class WorkerHandle:
 
     def room(self) -> WorkerRoom:
         """What the selection needs to know."""
-        free = 0 if self.doomed else max(0, self.slots - len(self.running))
+        busy = len(self.running) - len(self.leaving)
+        free = 0 if self.doomed else max(0, self.slots - busy)
         if self.recycle_after:
             free = min(free, max(0, self.recycle_after - self.begun_tasks))
         suspects = tuple(task_id for fence, task_id in self.running.items() if fence in self.alone)
-        return WorkerRoom(self.id, free, len(self.running), frozenset(self.types), bool(self.alone), suspects)
+        return WorkerRoom(self.id, free, busy, frozenset(self.types), bool(self.alone), suspects)
 
     def send(self, *messages: Any) -> bool:
         """Queue messages; False when the link is gone (then its end is being handled)."""
@@ -120,9 +124,15 @@ class WorkerHandle:
     def forget(self, fence: int) -> None:
         """The attempt has ended."""
         self.running.pop(fence, None)
+        self.leaving.discard(fence)
         for kept in (self.asked, self.unstarted, self.timeouts, self.deadlines):
             kept.pop(fence, None)
         self.alone.discard(fence)
+
+    def leave(self, fence: int) -> None:
+        """The attempt has ended for the worker, and that is being recorded."""
+        if fence in self.running and fence not in self.alone:
+            self.leaving.add(fence)
 
     def begun(self, fence: int, now: float, slack: float) -> None:
         """The attempt has begun (or goes on): from now on its timeout counts, and the engine's own after it."""

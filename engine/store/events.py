@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..rules.chain import COLUMNS, Row, row_hash
+from .inserting import insert
 
 _INSERT = (
     "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
-    " message, payload_json, created_at, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " message, payload_json, created_at, hash) VALUES ",
+    "(?,?,?,?,?,?,?,?,?,?,?,?,?)",
 )
 BEFORE_ALL, LAST_OF_ALL = -(2**63), 2**63 - 1
 """Ids before the first event that anyone could have put into the table, and behind the last."""
@@ -28,6 +30,10 @@ _WINDOW = (
 )
 _HEAD = "SELECT event_id, count, hash FROM event_head WHERE id = 1"
 _MOVE_HEAD = "UPDATE event_head SET event_id = ?, count = ?, hash = ? WHERE id = 1"
+
+
+Event = tuple[int | None, str | None, str | None, int | None, str, str, str | None, str, str, str | None, str]
+"""The values of a `PendingEvent`, whose making costs as much as the hash: what comes by the thousand is a bare tuple."""
 
 
 class PendingEvent(NamedTuple):
@@ -51,7 +57,7 @@ def payload_text(payload: Mapping[str, Any] | None) -> str | None:
     return msgspec.json.encode(payload).decode() if payload else None
 
 
-def append(connection: sqlite3.Connection, events: list[PendingEvent]) -> None:
+def append(connection: sqlite3.Connection, events: list[Event]) -> None:
     """Chain and write `events` behind the last row. Call inside the transaction that makes the changes."""
     event_id, count, previous = connection.execute(_HEAD).fetchone()
     rows = []
@@ -60,7 +66,7 @@ def append(connection: sqlite3.Connection, events: list[PendingEvent]) -> None:
         row = (event_id, *event)
         previous = row_hash(previous, row)
         rows.append((*row, previous))
-    connection.executemany(_INSERT, rows)
+    insert(connection, *_INSERT, rows)
     connection.execute(_MOVE_HEAD, (event_id, count + len(rows), previous))
 
 

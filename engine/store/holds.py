@@ -16,7 +16,7 @@ _IN_POOL = (
 
 def holds(tx: Transaction) -> dict[str, str]:
     """What is held back: scope → actor."""
-    return dict(Hold.select(Hold.scope, Hold.actor).tuples().execute(tx.db))
+    return dict(tx.connection.execute("SELECT scope, actor FROM hold").fetchall())
 
 
 def hold(tx: Transaction, scope: str, actor: str) -> bool:

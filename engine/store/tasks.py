@@ -252,7 +252,8 @@ def due(
 ) -> list[dict[str, Any]]:
     """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start."""
     sql = (
-        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct, target"
+        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct, target,"
+        " attempt"
         f" FROM {_BY_LANE} WHERE lane = :lane AND {_WAITING} AND next_run_at <= :now AND {condition}"
         " ORDER BY effective_priority, next_run_at, id LIMIT :limit"
     )
@@ -274,7 +275,10 @@ def next_due(tx: Transaction) -> str | None:
 
 def running_by_type(tx: Transaction) -> dict[str, int]:
     """How many attempts are alive, by type: what RUNNING or suspended tasks hold, and nothing else (TF017, TF039)."""
-    sql = "SELECT type, count(*) FROM task WHERE state IN ('RUNNING','PAUSED','LOST') AND worker_id IS NOT NULL GROUP BY type"
+    sql = (
+        "SELECT type, count(*) FROM task INDEXED BY task_held"
+        " WHERE worker_id IS NOT NULL AND state IN ('RUNNING','PAUSED','LOST') GROUP BY type"
+    )
     return dict(tx.connection.execute(sql).fetchall())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,12 +17,12 @@ from ..clock import Clock
 from ..crash import crash_at
 from ..errors import StoreError, Unavailable
 from ..rules.timing import utc_text
-from .events import PendingEvent, append, payload_text
+from .events import Event, PendingEvent, append, payload_text
 
 if TYPE_CHECKING:
     from peewee import SqliteDatabase
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Number of the newest migration; kept in `PRAGMA user_version`."""
 
 WRITER_PRAGMAS = (
@@ -120,7 +120,7 @@ class Transaction:
         self.boot_id = boot_id
         self.redactor = redactor
         self._clock = clock
-        self._events: list[PendingEvent] = []
+        self._events: list[Event] = []
         self.now = ""
         self.boot = 0.0
 
@@ -217,6 +217,10 @@ class Transaction:
                 self.now,
             )
         )
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add events in which no outside text is, as `event` adds one."""
+        self._events.extend(events)
 
     def next_fences(self, count: int) -> range:
         """Draw `count` fences from the one sequence of the database; they only grow."""

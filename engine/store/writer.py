@@ -32,6 +32,9 @@ GROUP = 256
 WAL_TARGET = 8 * 1024 * 1024
 """Size of the write-ahead log, in bytes, from which on it is checkpointed between commits."""
 
+WAL_STEP = 1024 * 1024
+"""Bytes by which the file must have grown for the next checkpoint: until then it is written anew from its beginning."""
+
 WAL_KEPT = 16 * 1024 * 1024
 """What the file of the write-ahead log may keep for its next use, in bytes; above it, it is cut once nobody reads it."""
 
@@ -68,6 +71,8 @@ class Writer:
         self._guard = guard
         """Asked before each commit, in the writer's thread: why the database is not ours to write; None = it is."""
         self._forbidden: Trouble | None = None
+        self._taken_over = 0
+        """Size of the log's file when all of it had last been copied; 0: not all of it is."""
         self.held_back = False
         """Somebody reads an old state of the database, so that the write-ahead log can't be taken over whole."""
 
@@ -190,14 +195,18 @@ class Writer:
 
     def _take_over_log(self) -> None:
         """Copy the write-ahead log into the database once it has grown, and cut its file once nobody reads it."""
-        if self.failing or self.file.wal_size() <= WAL_TARGET:
+        size = self.file.wal_size()
+        if self.failing or size <= WAL_TARGET:
             self.held_back = self.held_back and self.failing
+            return
+        if self._taken_over <= size < self._taken_over + WAL_STEP:
             return
         taken = self._checkpoint("PASSIVE")
         if taken is None:
             return
         _, frames, copied = taken
         self.held_back = copied < frames
+        self._taken_over = 0 if self.held_back else size
         if not self.held_back and self.file.wal_size() > WAL_KEPT:
             self._checkpoint("TRUNCATE")
 

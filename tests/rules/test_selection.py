@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from taskdeck.engine.rules.selection import Candidate, Situation, WorkerRoom, choose, explain
 from tests.faults import fault
@@ -16,7 +17,7 @@ IDLE = Situation(NOW, max_running=100, workers=(W1, W2))
 
 def task(number: int, type_name: str = "fetch", **fields: object) -> Candidate:
     plain = Candidate(number, type_name, "PENDING", 100, NOW)
-    return replace(plain, **fields)  # type: ignore[arg-type]
+    return structs.replace(plain, **fields)
 
 
 def started(candidates: list[Candidate], situation: Situation) -> list[int]:

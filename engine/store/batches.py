@@ -1,0 +1,186 @@
+"""Many tasks at once: those that begin for the first time, and those that end well, by one statement for all of them.
+
+The same changes, checks and events as `tasks.transition` and `attempts` make one by one, for tasks with which nothing else
+is to be done. Each row is looked at in the same transaction; a statement that did not change exactly the rows that it was
+meant for raises `IllegalTransition`: then the caller's savepoint takes all of it back, and they are dealt with one by one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..errors import IllegalTransition
+from ..rules.tasks import PENDING, RUNNING, SUCCESS, check
+from ..rules.timing import add_seconds, seconds_between
+from .events import Event
+from .inserting import insert
+from .tasks import ENGINE
+from .transaction import Transaction
+
+_THESE = "(SELECT value FROM json_each(?{}))".format
+"""What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
+
+_FRESH = (
+    "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, retry_count, scheduled_at FROM task"
+    f" WHERE id IN {_THESE(1)} AND state = 'PENDING' AND attempt = 0 AND ending IS NULL"
+)
+# The plus signs keep the planner from going through the states to the ids instead of the other way round.
+_BEGIN = (
+    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = 1, fence = ?2 + these.key, worker_id = ?3,"
+    " lease_until = ?4, lease_until_boot = ?5, boot_id = ?6, started_at = ?1, updated_at = ?1, progress_done = NULL,"
+    " progress_total = NULL, progress_note = NULL FROM json_each(?7) AS these"
+    " WHERE task.id = these.value AND +task.state = 'PENDING' AND +task.attempt = 0"
+)
+_OPEN = (
+    "INSERT INTO attempt(task_id, number, worker_id, fence, resumed_from, dispatched_at, log_path) VALUES ",
+    "(?,1,?,?,0,?,?)",
+)
+_IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
+_PLAIN = (
+    "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
+    f" WHERE id IN {_THESE(1)} AND state = 'RUNNING' AND wanted IS NULL AND ending IS NULL AND target = '' AND worker_id IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM resource_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING'))"
+    " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
+)
+_START = f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {_THESE(2)} AND ended_at IS NULL"
+_CLOSE = (
+    "UPDATE attempt SET started_at = coalesce(started_at, ?1), ended_at = ?1, outcome = 'succeeded', reason = 'done',"
+    " exit_code = ?2, tail = ?3 WHERE"
+)
+_SUCCEED = (
+    "UPDATE task SET state = 'SUCCESS', reason = 'done', result = ?2, error = NULL, worker_id = NULL, lease_until = NULL,"
+    " lease_until_boot = NULL, boot_id = NULL, wanted = NULL, finished_at = ?1, updated_at = ?1 WHERE"
+)
+
+
+class Plain(NamedTuple):
+    """An attempt that lives, whose task nobody asks anything of, and that holds nothing else."""
+
+    task_id: int
+    fence: int
+    worker_id: int
+    attempt: int
+    retry_count: int
+    started_at: str
+
+
+class Success(NamedTuple):
+    """How an attempt ended well: the result is JSON text; the tail of a command's output may be None."""
+
+    plain: Plain
+    result: str
+    exit_code: int | None
+    tail: str | None
+
+
+class Begun(NamedTuple):
+    """An attempt that was opened."""
+
+    task_id: int
+    fence: int
+    attempt_id: int
+
+
+def fresh(tx: Transaction, task_ids: Collection[int]) -> list[dict[str, Any]]:
+    """The rows of those among these tasks that wait to begin for the first time, with what their attempt needs of them."""
+    return tx.rows(_FRESH, _json(task_ids))
+
+
+def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int, lease: float) -> list[Begun]:
+    """Make these fresh tasks (id, path of the attempt's log) RUNNING on a worker, each with a fence and an open attempt."""
+    check(tasks[0][0], PENDING, RUNNING, "dispatched", ENGINE)
+    ids = [task_id for task_id, _ in tasks]
+    fences = tx.next_fences(len(ids))
+    until = add_seconds(tx.now, lease), tx.boot + lease
+    args = tx.now, fences[0], worker_id, *until, tx.boot_id, _json(ids)
+    _expect(len(ids), tx.connection.execute(_BEGIN, args))
+    rows = [
+        (task_id, worker_id, fence, tx.now, path)
+        for (task_id, path), fence in zip(tasks, fences, strict=True)
+    ]
+    insert(tx.connection, *_OPEN, rows)
+    found = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
+    begun = [Begun(task_id, fence, row[0]) for task_id, fence, row in zip(ids, fences, found, strict=True)]
+    tx.add(_dispatched(each, worker_id, tx.now) for each in begun)
+    return begun
+
+
+def plain(tx: Transaction, claims: Collection[tuple[int, int]]) -> list[Plain]:
+    """Those of these attempts (task, fence) that are plain, by task."""
+    rows = tx.connection.execute(_PLAIN, (_json(task_id for task_id, _ in claims),))
+    return [Plain._make(row) for row in rows if (row[0], row[1]) in claims]
+
+
+def start_all(tx: Transaction, attempts: Collection[Plain]) -> None:
+    """Their handlers were entered."""
+    if attempts:
+        fences = _json(each.fence for each in attempts)
+        _expect(len(attempts), tx.connection.execute(_START, (tx.now, fences)))
+
+
+def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
+    """Close these attempts and make their tasks SUCCESS."""
+    if not ends:
+        return
+    check(ends[0].plain.task_id, RUNNING, SUCCESS, "done", ENGINE)
+    silent = [end.plain.fence for end in ends if end.exit_code is None and end.tail is None]
+    changed = tx.connection.execute(
+        f"{_CLOSE} fence IN {_THESE(4)} AND ended_at IS NULL", (tx.now, None, None, _json(silent))
+    )
+    _expect(len(silent), changed)
+    told = [
+        (tx.now, end.exit_code, end.tail, end.plain.fence)
+        for end in ends
+        if end.exit_code is not None or end.tail is not None
+    ]
+    _expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?4 AND ended_at IS NULL", told))
+    _set_success(tx, ends)
+    seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))
+    tx.add(chain.from_iterable(_succeeded(end.plain, seconds(end.plain.started_at), tx.now) for end in ends))
+
+
+def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
+    empty = [end.plain for end in ends if end.result == "null"]
+    these, fences = _json(each.task_id for each in empty), _json(each.fence for each in empty)
+    sql = f"{_SUCCEED} id IN {_THESE(3)} AND state = 'RUNNING' AND fence IN {_THESE(4)}"
+    _expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
+    rows = [(tx.now, end.result, end.plain.task_id, end.plain.fence) for end in ends if end.result != "null"]
+    changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND state = 'RUNNING' AND fence = ?4", rows)
+    _expect(len(rows), changed)
+
+
+def _dispatched(begun: Begun, worker_id: int, now: str) -> Event:
+    payload = f'{{"from":"PENDING","to":"RUNNING","attempt":1,"fence":{begun.fence},"worker":{worker_id},"resumes_at":0}}'
+    return _event(begun.task_id, worker_id, "TASK_STATE", "dispatched", "attempt 1", payload, now)
+
+
+def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:
+    task_id, fence, worker_id, attempt, retries, _ = ended
+    moved = f'{{"from":"RUNNING","to":"SUCCESS","attempt":{attempt},"fence":{fence}}}'
+    summary = f'{{"state":"SUCCESS","attempts":{attempt},"retries":{retries},"seconds":{seconds}}}'
+    return (
+        _event(task_id, worker_id, "TASK_STATE", "done", "", moved, now),
+        _event(task_id, None, "TASK_FINISHED", "done", "", summary, now),
+    )
+
+
+def _event(
+    task_id: int, worker_id: int | None, event_type: str, reason: str, message: str, payload: str, now: str
+) -> Event:
+    return task_id, None, None, worker_id, event_type, "info", reason, ENGINE, message, payload, now
+
+
+def _json(numbers: Iterable[int]) -> str:
+    return msgspec.json.encode(list(numbers)).decode()
+
+
+def _expect(count: int, cursor: sqlite3.Cursor) -> None:
+    if cursor.rowcount != count:
+        raise IllegalTransition(f"{count} rows were to change together, and {cursor.rowcount} did")

@@ -1,0 +1,158 @@
+"""Reports that are written many at a time tell the same as those that are written one by one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskdeck.engine.rules.declarations import ResourceDeclaration
+from taskdeck.engine.rules.tasks import TaskState
+from taskdeck.engine.run import control
+from taskdeck.engine.run.messages import Outcome, Save, Started
+from taskdeck.engine.run.outcomes import Outcomes
+from taskdeck.engine.run.recording import Recorder
+from taskdeck.engine.store import batches
+from taskdeck.engine.store.transaction import Transaction
+from tests import replay
+from tests.run.ticking import Engine
+from tests.scratch import ANN, Scratch
+
+Task = dict[str, Any]
+RESULTS = ("", '{"rows":3}', "[1,2]", '"a text"', '{"password":"hunter2-secret"}')
+
+
+def recorder_of(scratch: Scratch) -> Recorder:
+    return Recorder(scratch.config, scratch.policies, Outcomes(scratch.policies, lambda low, high: low))
+
+
+def some_of_each_kind(scratch: Scratch, sixth: str) -> tuple[int, list[Any]]:
+    """Attempts of one worker, of which some are not plain, and their reports."""
+    scratch.declare(ResourceDeclaration("browser-1", "browser"))
+    for number in range(8):
+        scratch.add(payload=str(number))
+    scratch.add(needs='["browser"]')
+    engine = Engine(scratch)
+    engine.tick()
+    rows = [scratch.row(row[0]) for row in scratch.query("SELECT id FROM task ORDER BY id")]
+    scratch.do(control.cancel, rows[1], ANN, {})
+    scratch.do(control.pause, rows[2], ANN, {})
+    scratch.clock.advance(2.5)
+    reports: list[Any] = [Started(row["id"], row["fence"]) for row in rows]
+    for row, result in zip(rows, [*RESULTS, sixth, "", "", ""], strict=True):
+        if row is rows[6]:
+            reports.append(Outcome(row["id"], row["fence"] - 1, "succeeded"))  # of an attempt that is over
+        elif row is rows[7]:
+            reports.append(Outcome(row["id"], row["fence"], "succeeded", exit_code=0, tail="the last\nlines"))
+        else:
+            reports.append(Outcome(row["id"], row["fence"], "succeeded", result=result))
+    return engine.worker_id, reports
+
+
+def told(scratch: Scratch) -> dict[str, list[Any]]:
+    """All that the database says, but for the order of events of different tasks."""
+    columns = "event_type, worker_id, level, reason, actor, message, payload_json, created_at"
+    return {
+        "task": scratch.query("SELECT * FROM task ORDER BY id"),
+        "attempt": scratch.query("SELECT * FROM attempt ORDER BY id"),
+        "slot": scratch.query("SELECT * FROM resource_slot ORDER BY id"),
+        "request": scratch.query("SELECT * FROM request ORDER BY id"),
+        "event": scratch.query(f"SELECT task_id, {columns} FROM event_log ORDER BY task_id, event_id"),
+    }
+
+
+def one_by_one(recorder: Recorder, tx: Transaction, worker_id: int, reports: list[Any]) -> None:
+    for report in reports:
+        recorder._one(tx, worker_id, report)
+
+
+@pytest.mark.parametrize("sixth", ["", '{"broken'])
+def test_many_at_once_tell_the_same_as_one_by_one(tmp_path: Path, sixth: str) -> None:
+    found = []
+    for name, writes in (("together", Recorder.record), ("alone", one_by_one)):
+        (tmp_path / name).mkdir()
+        scratch = Scratch(tmp_path / name)
+        worker_id, reports = some_of_each_kind(scratch, sixth)
+        scratch.do(partial(writes, recorder_of(scratch)), worker_id, reports)
+        assert replay.check(scratch.path) == []
+        found.append(told(scratch))
+        scratch.close()
+    assert found[0] == found[1]
+    assert [row[2] for row in found[0]["task"]].count(TaskState.SUCCESS) == (7 if sixth else 8)
+
+
+def test_a_plain_attempt_begins_and_ends_in_one_commit_with_its_three_events(scratch: Scratch) -> None:
+    task_id = scratch.add()
+    (run,) = Engine(scratch).tick()
+    worker_id = scratch.row(task_id)["worker_id"]
+    scratch.do(
+        recorder_of(scratch).record,
+        worker_id,
+        [Started(task_id, run.fence), Outcome(task_id, run.fence, "succeeded")],
+    )
+    events = [(kind, reason) for kind, reason in scratch.events(task_id) if kind != "TASK_CREATED"]
+    assert events == [("TASK_STATE", "dispatched"), ("TASK_STATE", "done"), ("TASK_FINISHED", "done")]
+    assert scratch.query("SELECT started_at IS NOT NULL, outcome FROM attempt") == [(1, "succeeded")]
+
+
+def test_what_comes_between_keeps_its_place(scratch: Scratch) -> None:
+    task = scratch.running()
+    name = task["id"], task["fence"]
+    reports = [Started(*name), Save(1, *name, '{"page":1}'), Outcome(*name, "succeeded")]
+    answers = scratch.do(recorder_of(scratch).record, task["worker_id"], reports)
+    assert [answer.value for answer in answers] == [{"seq": 1}]
+    assert [kind for kind, _ in scratch.events(task["id"])][-3:] == [
+        "CHECKPOINT_SAVED",
+        "TASK_STATE",
+        "TASK_FINISHED",
+    ]
+
+
+def test_a_lost_attempt_among_many_changes_nothing_and_is_told_once(scratch: Scratch) -> None:
+    tasks = [scratch.running() for _ in range(3)]
+    stale = Outcome(tasks[1]["id"], tasks[1]["fence"] + 99, "succeeded")
+    reports = [Outcome(row["id"], row["fence"], "succeeded") for row in (tasks[0], tasks[2])]
+    scratch.do(recorder_of(scratch).record, tasks[0]["worker_id"], [reports[0], stale, reports[1], stale])
+    assert [scratch.state(row["id"]) for row in tasks] == [
+        TaskState.SUCCESS,
+        TaskState.RUNNING,
+        TaskState.SUCCESS,
+    ]
+    assert [kind for kind, _ in scratch.events()].count("STALE_WRITE") == 1
+
+
+def test_tasks_that_begin_together_have_fences_and_attempts_of_their_own(scratch: Scratch) -> None:
+    ids = [scratch.add(payload=str(number)) for number in range(70)]
+    runs = Engine(scratch).tick()
+    rows = scratch.query("SELECT task_id, fence, id, number FROM attempt ORDER BY id")
+    assert [(run.task_id, run.fence, run.attempt_id, run.attempt) for run in runs] == rows
+    assert [run.task_id for run in runs] == ids[: len(runs)]
+    assert [run.payload for run in runs] == [str(number) for number in range(len(runs))]
+    assert len({run.fence for run in runs}) == len(runs)
+    assert replay.check(scratch.path) == []
+
+
+def test_one_that_has_begun_meanwhile_keeps_the_others_from_beginning_with_it(scratch: Scratch) -> None:
+    first, second = scratch.add(), scratch.add()
+    scratch.start(first, scratch.worker("w-other"))
+    worker_id, before = scratch.worker(), told(scratch)
+    with pytest.raises(Exception, match="2 rows were to change together, and 1 did"):
+        scratch.do(batches.begin_all, [(first, "a.log"), (second, "b.log")], worker_id, 300.0)
+    assert told(scratch) == before
+
+
+def test_payloads_of_events_are_the_json_that_the_long_way_writes(scratch: Scratch) -> None:
+    scratch.add()
+    (run,) = Engine(scratch).tick()
+    (text,) = scratch.query("SELECT payload_json FROM event_log WHERE reason = 'dispatched'")[0]
+    assert json.loads(text) == {
+        "from": "PENDING",
+        "to": "RUNNING",
+        "attempt": 1,
+        "fence": run.fence,
+        "worker": scratch.row(run.task_id)["worker_id"],
+        "resumes_at": 0,
+    }
