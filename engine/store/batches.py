@@ -44,7 +44,8 @@ _OPEN = (
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
     "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
-    f" WHERE id IN {_THESE(1)} AND state = 'RUNNING' AND wanted IS NULL AND ending IS NULL AND target = '' AND worker_id IS NOT NULL"
+    f" WHERE id IN {_THESE(1)} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
+    " AND target = ''"
     " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM resource_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING'))"
     " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
