@@ -6,6 +6,7 @@ limits of requests. aiohttp is imported late: it takes 0.3 s. Must not fall back
 
 from __future__ import annotations
 
+import asyncio
 import math
 import socket
 import ssl
@@ -13,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Unavailable
 from . import tls_in_tls
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         ClientTimeout,
         TraceConfig,
     )
+    from aiohttp.connector import Connection
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,37 @@ def _connector(
     if exit.scheme in SOCKS4 | SOCKS5:
         from .socks import connector
 
-        return connector(exit, ssl=tls or True, force_close=fresh)
-    import aiohttp
+        made: BaseConnector = connector(exit, ssl=tls or True, force_close=fresh)
+    else:
+        import aiohttp
 
-    if exit.scheme is Scheme.HTTPS:
-        tls_in_tls.mend()
-    return aiohttp.TCPConnector(ssl=tls or True, force_close=fresh, family=family)
+        if exit.scheme is Scheme.HTTPS:
+            tls_in_tls.mend()
+        made = aiohttp.TCPConnector(ssl=tls or True, force_close=fresh, family=family)
+    if fresh:
+        _end_all_with(made)
+    return made
+
+
+def _end_all_with(connector: BaseConnector) -> None:
+    """Whatever was connected ends with the connector. A TLS connection that is given up says goodbye, and a silent peer
+    could hold it for another half minute.
+    """
+    transports: list[asyncio.Transport | None] = []
+    connect, close = connector.connect, connector.close
+
+    async def connect_and_remember(*args: Any, **options: Any) -> Connection:
+        connection = await connect(*args, **options)
+        transports.append(connection.transport)
+        return connection
+
+    def close_all(**options: Any) -> Awaitable[None]:
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        return close(**options)
+
+    connector.connect, connector.close = connect_and_remember, close_all
 
 
 def _client_timeout(timeouts: Timeouts) -> ClientTimeout:

@@ -13,6 +13,7 @@ import os
 import re
 import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -110,6 +111,7 @@ class JudgeServer:
         for server in self._servers:
             server.close()
         await self._door.shutdown(0)
+        self._door.end()
 
 
 class _Door(web.Server):
@@ -119,13 +121,20 @@ class _Door(web.Server):
         super().__init__(_answer, **options)
         self._most = most
         self._longest = longest
+        self._transports: WeakSet[asyncio.Transport] = WeakSet()
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        self._transports.add(transport)
         if len(self.connections) > self._most:
             transport.abort()
         else:
             asyncio.get_running_loop().call_later(self._longest, transport.abort)
+
+    def end(self) -> None:
+        """End all connections at once, those too that are saying goodbye."""
+        for transport in self._transports:
+            transport.abort()
 
 
 async def _answer(request: web.BaseRequest) -> web.StreamResponse:

@@ -9,6 +9,7 @@ import ssl
 import struct
 from contextlib import suppress
 from typing import Self
+from weakref import WeakSet
 
 from ...clock import SystemClock
 
@@ -39,6 +40,7 @@ class FakeServer:
         self._server: asyncio.Server | None = None
         self._holders: list[socket.socket] = []
         self._open: dict[asyncio.Task[None], Writer] = {}
+        self._closing: WeakSet[asyncio.WriteTransport] = WeakSet()
 
     async def serve(self, reader: Reader, writer: Writer) -> None:
         """Handle one connection; it is closed afterwards."""
@@ -51,6 +53,8 @@ class FakeServer:
     async def __aexit__(self, *_: object) -> None:
         await self.leave()
         await self.hang_up()
+        for transport in self._closing:  # TLS says goodbye and waits for an answer
+            transport.abort()
         for holder in self._holders:
             holder.close()
 
@@ -91,6 +95,7 @@ class FakeServer:
             writer.transport.abort()  # hung up; asyncio would log what is raised here
         finally:
             writer.close()
+            self._closing.add(writer.transport)
             del self._open[task]
             if not self._open:
                 self.idle.set()
