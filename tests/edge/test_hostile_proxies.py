@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from contextlib import suppress
 
 import pytest
 
@@ -197,13 +196,5 @@ async def test_a_socks_proxy_that_breaks_its_protocol_is_told(lie: str) -> None:
 
 
 async def test_a_peer_that_is_gone_again_after_the_handshake_of_tcp_is_cut_off() -> None:
-    async def go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.abort()
-
-    server = await asyncio.start_server(go, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        result = await probe(Exit(Scheme.HTTP, "127.0.0.1", port), [Judge(SECURE)], budgets=PATIENT)
-    assert result.error_type is T.TCP_RESET
-    with suppress(asyncio.CancelledError):
-        await server.wait_closed()
+    async with ScriptedProxy([], End.RESET, waits=False) as proxy:
+        assert (await checked(proxy, Scheme.HTTP)).error_type is T.TCP_RESET
