@@ -30,6 +30,7 @@ from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, Refused, StorageTrouble, StoreError, TaskdeckError, UsageError
 from ..rules.redaction import Redactor
+from ..rules.references import kind_of
 from ..rules.storage import Fault, Trouble
 from ..rules.timing import parse_utc, utc_text
 from ..store import processes, routes, tasks
@@ -278,13 +279,19 @@ class Engine:
             await self._close()
 
     async def _learn_passwords(self, passwords: Passwords) -> None:
-        """Those of all routes, from wherever they were declared, so that they are masked from the first event on."""
-        references = await self.writer.write(routes.references)
+        """Those of all routes, from wherever they were declared, so that they are masked from the first event on.
+
+        Of commands only those are run that `secrets.values` names: the others are asked where a route is used.
+        """
+        named = [each for each in self.config.secrets.values if kind_of(each) == "cmd"]
+        references = [*await self.writer.write(routes.references), *named]
 
         def learn() -> None:
             for each in references:
-                with contextlib.suppress(NoCredential):
+                try:
                     passwords.look_up(each)
+                except NoCredential as error:
+                    log.warning("%s", error)
 
         await asyncio.to_thread(learn)
 
