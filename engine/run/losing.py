@@ -101,8 +101,9 @@ def lose(
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7".
 
     `suspected`: the worker died by itself while its engine lived, so that the task may have killed it: it runs alone the
-    next time. `shared`: so may others; then it counts among all its losses only. Who must go to a person goes there at
-    once (with a `doubt` all do); the others are LOST and taken over in the same transaction.
+    next time, unless this attempt had saved a checkpoint (if it kills again behind that, it is found then). `shared`: so may
+    others; then it counts among all its losses only. Who must go to a person goes there at once (with a `doubt` all do); the
+    others are LOST and taken over in the same transaction.
     """
     if task["state"] is LOST:
         return _take_over(tx, task, policies)
@@ -118,7 +119,9 @@ def lose(
     fence = tx.next_fences(1)[0]
     total = task["losses_total"] + int(charged)
     losses = {"losses": task["losses"] + int(charged and not shared), "losses_total": total, "fence": fence}
-    losses["suspect"] = int(suspected and charged)
+    losses["suspect"] = int(
+        suspected and charged and not checkpoints.saved_with(tx, task["id"], task["fence"])
+    )
     if task["wanted"] != "cancel" and (
         why := stuck or doubt or _needs_a_person({**task, **losses}, policies, max_losses)
     ):

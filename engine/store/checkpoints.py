@@ -51,6 +51,12 @@ def add_choice(tx: Transaction, task: Mapping[str, Any], number: int, stage: str
     )
 
 
+def saved_with(tx: Transaction, task_id: int, fence: int) -> bool:
+    """Has the attempt with this fence saved any? What a person chose for it to go on from does not count."""
+    sql = "SELECT 1 FROM checkpoint WHERE task_id = ? AND fence = ? AND again_from IS NULL LIMIT 1"
+    return tx.connection.execute(sql, (task_id, fence)).fetchone() is not None
+
+
 def newest_first(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
     """The kept checkpoints of a task: seq, fence, version, stage, data (JSON text, unchecked), created_at, again_from."""
     return tx.rows(

@@ -94,6 +94,33 @@ def test_a_dispatch_that_never_started_is_free(scratch: Scratch) -> None:
     assert scratch.one("SELECT outcome FROM attempt") == "never_started"
 
 
+def die(scratch: Scratch, held: list[dict[str, Any]]) -> dict[int, int]:
+    """Their worker dies by itself; who is suspect then, by task."""
+    rows = [scratch.row(each["id"]) for each in held]
+    fences = {row["fence"] for row in rows}
+    scratch.do(take_all, rows, "worker 1 exit code 3", fences, scratch.policies, 3, suspected=True)
+    return {row["id"]: scratch.row(row["id"])["suspect"] for row in rows}
+
+
+def test_who_had_saved_a_checkpoint_goes_on_beside_others_after_a_shared_death(scratch: Scratch) -> None:
+    worker = scratch.worker("shared")
+    saved, unsaved = (scratch.start(scratch.add(), worker) for _ in range(2))
+    save(scratch, saved)
+    assert die(scratch, [saved, unsaved]) == {saved["id"]: 0, unsaved["id"]: 1}
+
+
+@fault("TF040")
+def test_who_kills_its_worker_behind_a_checkpoint_is_found_with_the_next_death(scratch: Scratch) -> None:
+    poison = scratch.running()
+    save(scratch, poison)
+    seen = [die(scratch, [poison])[poison["id"]]]
+    while scratch.state(poison["id"]) is TaskState.PENDING:
+        poison = again(scratch, poison)
+        seen.append(die(scratch, [poison])[poison["id"]])
+    assert scratch.state(poison["id"]) is TaskState.NEEDS_REVIEW
+    assert seen == [0, 1, 1], "it saves nothing new, since it resumes where it kills"
+
+
 def test_a_task_that_must_not_run_twice_unasked_goes_to_review(scratch: Scratch) -> None:
     task = scratch.running(on_lost="review")
     lost(scratch, task)
