@@ -61,7 +61,7 @@ def encode(value: Any) -> str:
     Anything else, and what breaks a limit, raises InvalidPayload with its path (`$.rows[3].when`).
     """
     _check_value(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _format(value)
     if len(text.encode()) > LARGEST:
         _refuse("value", _TOO_LARGE, _SMALLER)
     return text
@@ -134,6 +134,7 @@ def _constant(name: str) -> NoReturn:
     raise _Fault
 
 
+_format = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _parse = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant
 ).decode

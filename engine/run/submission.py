@@ -56,6 +56,9 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
     """Insert all of them, or none. A known idempotency key returns the task that has it."""
     from ..store import tasks
 
+    if not any(spec.key for spec in prepared):
+        ids = tasks.create_all(tx, prepared, actor)
+        return [{"id": task_id, "created": True, "state": "PENDING"} for task_id in ids]
     added = []
     for spec in prepared:
         task_id, created = tasks.create(tx, spec, actor)

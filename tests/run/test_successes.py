@@ -15,13 +15,14 @@ from taskdeck.engine.run import control
 from taskdeck.engine.run.messages import Outcome, Save, Started
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
-from taskdeck.engine.store import batches
+from taskdeck.engine.store import batches, tasks
 from taskdeck.engine.store.transaction import Transaction
 from tests import replay
 from tests.run.ticking import Engine
 from tests.scratch import ANN, Scratch
 
 Task = dict[str, Any]
+LATER = "2027-01-01T00:00:00.000000Z"
 RESULTS = ("", '{"rows":3}', "[1,2]", '"a text"', '{"password":"hunter2-secret"}')
 
 
@@ -112,11 +113,11 @@ def test_what_comes_between_keeps_its_place(scratch: Scratch) -> None:
 
 
 def test_a_lost_attempt_among_many_changes_nothing_and_is_told_once(scratch: Scratch) -> None:
-    tasks = [scratch.running() for _ in range(3)]
-    stale = Outcome(tasks[1]["id"], tasks[1]["fence"] + 99, "succeeded")
-    reports = [Outcome(row["id"], row["fence"], "succeeded") for row in (tasks[0], tasks[2])]
-    scratch.do(recorder_of(scratch).record, tasks[0]["worker_id"], [reports[0], stale, reports[1], stale])
-    assert [scratch.state(row["id"]) for row in tasks] == [
+    rows = [scratch.running() for _ in range(3)]
+    stale = Outcome(rows[1]["id"], rows[1]["fence"] + 99, "succeeded")
+    reports = [Outcome(row["id"], row["fence"], "succeeded") for row in (rows[0], rows[2])]
+    scratch.do(recorder_of(scratch).record, rows[0]["worker_id"], [reports[0], stale, reports[1], stale])
+    assert [scratch.state(row["id"]) for row in rows] == [
         TaskState.SUCCESS,
         TaskState.RUNNING,
         TaskState.SUCCESS,
@@ -156,3 +157,23 @@ def test_payloads_of_events_are_the_json_that_the_long_way_writes(scratch: Scrat
         "worker": scratch.row(run.task_id)["worker_id"],
         "resumes_at": 0,
     }
+
+
+def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: Path) -> None:
+    new = [
+        tasks.NewTask("fetch", str(number), number % 3, ("", LATER)[number % 2], tags='["a"]')
+        for number in range(70)
+    ]
+    found = []
+    for name, units in (("together", [new]), ("alone", [[each] for each in new])):
+        (tmp_path / name).mkdir()
+        scratch = Scratch(tmp_path / name)
+        ids = [task_id for unit in units for task_id in scratch.do(tasks.create_all, unit, ANN)]
+        assert ids == list(range(1, 71))
+        assert scratch.do(tasks.create, tasks.NewTask("fetch", "70", key="k"), ANN) == (71, True)
+        assert replay.check(scratch.path) == []
+        found.append(told(scratch))
+        scratch.close()
+    assert found[0] == found[1]
+    payloads = {json.loads(row[7]).get("scheduled_at") for row in found[0]["event"]}
+    assert payloads == {None, LATER}
