@@ -25,6 +25,7 @@ FIGURES = {
     "history": "drain and start-up with a million finished tasks",
     "recovery": "after kill -9: the first task, and 100,000 lost ones",
     "memory": "an engine with a million waiting tasks, over a million executed",
+    "probing": "checks of routes at full speed, and the deck's loop meanwhile",
     "loop": "the deck's loop while its engine drains at full speed",
     "cli": "`add`, `list` and `show` as whole processes, also beside a busy engine",
     "idle": "an engine with nothing to do",
