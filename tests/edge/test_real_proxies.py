@@ -156,5 +156,5 @@ async def test_the_protocol_of_a_wrongly_declared_one_is_found(
     async with FakeJudge(server_context()) as judge:
         exit = proxy.exit(scheme=declared)
         question = Judge(judge.url("/nonce"))
-        found = await siblings.spoken(exit, question, 30, tls=client_context(), clock=SystemClock())
+        found = await siblings.spoken(exit, question, 90, tls=client_context(), clock=SystemClock())
         assert found is spoken

@@ -26,8 +26,8 @@ async def judge() -> AsyncIterator[FakeJudge]:
         yield judge
 
 
-async def spoken(declared: Scheme, proxy: FakeProxy, judge: FakeJudge, seconds: float = 6) -> Scheme | None:
-    """A wrong protocol is waited for: where one comes first, that costs a third of the seconds."""
+async def spoken(declared: Scheme, proxy: FakeProxy, judge: FakeJudge, seconds: float = 90) -> Scheme | None:
+    """Nobody here is silent to a wrong protocol unless it says so, so that plenty of time costs none."""
     exit = Exit(declared, "127.0.0.1", proxy.port, *LOGIN)
     question = Judge(judge.url("/nonce"))
     return await siblings.spoken(exit, question, seconds, tls=client_context(), clock=SystemClock())

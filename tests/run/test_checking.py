@@ -196,7 +196,7 @@ async def test_an_authority_that_cannot_be_read_is_named_and_read_anew(
 async def test_a_port_that_speaks_another_protocol_gets_advice_after_the_second_silence(lab: Lab) -> None:
     async with HttpProxy() as proxy:
         lab.proxy = proxy
-        checks = lab.checks(connect_timeout_s=0.2)
+        checks = lab.checks(connect_timeout_s=0.2, budget_s=90)
         row = lab.row()
         advices = [(await checks.check(row, full=False)).advice for _ in range(3)]
         assert advices == ["", *["its port speaks http: write http:// in its url"] * 2]
