@@ -165,7 +165,7 @@ def test_the_heart_beats_while_a_handler_holds_the_interpreter(tmp_path: Path) -
         outcome = double.outcome(fence)
         during = double.told[: double.told.index(outcome)]
         beats = [one for one in during if isinstance(one, m.Beat)]
-        assert len(beats) - before >= 4
+        assert len(beats) - before >= 2, "more than the one that may have been on its way"
         assert beats[-1].running == [fence]
         assert beats[-1].rss > 1_000_000
         assert beats[-1].cpu > beats[0].cpu
