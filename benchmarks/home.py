@@ -41,7 +41,9 @@ async def tick(ctx, number: int) -> None:
 
 @task("hold")
 async def hold(ctx) -> None:
-    await asyncio.sleep(3600)
+    os.write(ledger, b"%08d%07d\\n" % (0, os.getpid()))
+    if ctx.attempt == 1:
+        await asyncio.sleep(3600)
 """
 
 
