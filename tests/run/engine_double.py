@@ -65,6 +65,8 @@ class EngineDouble:
         self.folder = folder
         """Where attempts of this test log."""
         self.checkpoints: dict[int, dict[str, Any]] = {}
+        self.owner = 0
+        """The other task whose doubts these are; 0 = none."""
         self.operations: dict[tuple[str, str], dict[str, Any]] = {}
         self.refuses = ""
         """Why what shall be written together is refused."""
@@ -258,7 +260,7 @@ class EngineDouble:
         if known["state"] == "NOT_DONE":
             self.operations[message.scope, message.key] = {"state": "BEGUN"}
             return {"state": "new"}
-        return {"state": "in_doubt", "age": self.age}
+        return {"state": "in_doubt", "age": self.age, "owner": self.owner}
 
 
 _idle: list[tuple[tuple[str, ...], EngineDouble]] = []

@@ -233,6 +233,8 @@ def test_how_an_operation_failed_decides_what_is_known_of_it(tmp_path: Path) -> 
         outcome = double.outcome(double.run("once"))
         assert outcome.kind == "in_doubt"
         assert "upload:1" in outcome.failure
+        double.owner = 42
+        assert "was begun by #42" in double.outcome(double.run("once")).failure
 
 
 @pytest.mark.parametrize("there", [True, False])
