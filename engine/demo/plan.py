@@ -68,6 +68,7 @@ connect_timeout_s = "2s"
 read_timeout_s = "2s"
 budget_s = "4s"
 control_retry_s = "1s"
+starts_per_s = 20  # its judge is its own
 
 [routing.cooldown]
 base_s = "500ms"

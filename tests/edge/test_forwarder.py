@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -256,10 +256,10 @@ def test_what_is_unclear_is_not_passed_on(head: bytes) -> None:
 
 
 async def test_the_process_at_the_other_end_is_found_by_its_socket() -> None:
-    met: list[Callable[[], Any]] = []
+    met: list[asyncio.StreamWriter] = []
 
     async def serve(_: Any, writer: asyncio.StreamWriter) -> None:
-        met.append(lambda: (writer.get_extra_info("peername"), writer.get_extra_info("sockname")))
+        met.append(writer)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -267,12 +267,16 @@ async def test_the_process_at_the_other_end_is_found_by_its_socket() -> None:
         _, writer = await asyncio.open_connection(host, port)
         while not met:
             await SystemClock().pause(0.005)
-        theirs, ours = met.pop()()
+        served = met.pop()
+        theirs, ours = served.get_extra_info("peername"), served.get_extra_info("sockname")
         peer = peer_of(theirs, ours)
         assert peer is not None
         assert peer.uid == os.getuid()
         assert holder(peer.inode, [1, os.getpid()]) == os.getpid()
         assert holder(peer.inode, [1]) is None
         assert peer_of((theirs[0], 1), ours) is None
-        writer.close()
+        for end in (writer, served):
+            end.close()
+            await end.wait_closed()
     server.close()
+    await server.wait_closed()
