@@ -81,6 +81,8 @@ class Watch:
         with suppress(OSError):
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
             environ = Path(f"/proc/{pid}/environ").read_bytes()
+            if Path(f"/proc/{pid}/cmdline").read_bytes() != line:
+                return  # became another program between the two: the next look sees both of it
             told = line.replace(b"\0", b" ").decode(errors="replace")
             if found_in(line):
                 self.seen.add(f"ps: {told}")

@@ -218,7 +218,7 @@ async def test_a_limit_of_bandwidth_holds_for_handlers_and_commands(
 ) -> None:
     def act(double: EngineDouble) -> None:
         limit = {"bandwidth": 50_000.0}
-        run: dict[str, Any] = {"route": leased(proxy, "socks5", **(limit if whose == "route" else {}))}
+        run: dict[str, Any] = {"route": leased(proxy, "socks5", None, **(limit if whose == "route" else {}))}
         run |= limit if whose == "task" else {}
         clock, url = SystemClock(), judge.url("/big")
         began = clock.monotonic()

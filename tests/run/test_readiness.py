@@ -185,13 +185,13 @@ async def test_ports_pages_and_files_are_asked_within_their_time() -> None:
 
 
 def test_rests_between_failures_grow_to_a_minute_and_the_first_yes_ends_them() -> None:
-    settings, failures, rests = ReadySettings(every=10.0, failures=6), 0, []
+    settings, failures, rests, fault = ReadySettings(every=10.0, failures=6), 0, [], False
     for _ in range(6):
         found = judge(False, failures, 100.0, settings)
-        failures = found.failures
+        failures, fault = found.failures, found.fault
         rests.append(found.until - 100.0)
     assert rests == [10.0, 20.0, 40.0, 60.0, 60.0, 60.0]
-    assert found.fault
+    assert fault
     assert judge(True, failures, 100.0, settings) == ("ready", 105.0, 0, False)
 
 
