@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ..rules.filters import EventFilter, Filter, Range
 from ..rules.timing import add_seconds
+from .transaction import marks
 
 _HAS_TAG = "EXISTS (SELECT 1 FROM json_each(t1.tags) WHERE json_each.value = ?)"
 _NEEDS = "EXISTS (SELECT 1 FROM json_each(t1.needs) WHERE value = ? OR value GLOB ? || ':*')"
@@ -76,11 +77,6 @@ def event_conditions(wanted: EventFilter, now: str) -> Iterator[Condition]:
     yield from _aged(wanted, now)
     for text in wanted.text:
         yield either(_holds(column, text) for column in ("message", "payload_json"))
-
-
-def marks(count: int) -> str:
-    """So many question marks."""
-    return ", ".join("?" * count)
 
 
 def _among(column: str, values: tuple[str, ...]) -> Iterator[Condition]:

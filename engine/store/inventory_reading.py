@@ -22,7 +22,7 @@ from ..rules.timing import utc_text
 from . import circuits, readiness, route_candidates, route_targets, slots
 from . import routes as engine_routes
 from .reading import Reader, Row
-from .transaction import Redacts, Transaction
+from .transaction import Redacts, Transaction, marks
 
 _RESOURCES = (
     "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, p.route_id, p.route_soft, p.max_uses,"
@@ -132,10 +132,9 @@ def why_not_chosen(reader: Reader, moment: Moment, wish: str) -> dict[str, str]:
 
 def latencies(reader: Reader, route_ids: Sequence[str], limit: int) -> dict[str, list[float | None]]:
     """The last results of these routes in milliseconds, the newest last; None for one that failed."""
-    marks = ",".join("?" * len(route_ids))
     sql = (
         "SELECT route_id, CASE WHEN error_type IS NULL THEN ms END AS ms FROM (SELECT *, row_number() OVER"
-        f" (PARTITION BY route_id ORDER BY id DESC) AS place FROM route_sample WHERE route_id IN ({marks}))"
+        f" (PARTITION BY route_id ORDER BY id DESC) AS place FROM route_sample WHERE route_id IN ({marks(len(route_ids))}))"
         " WHERE place <= ? ORDER BY id"
     )
     found: dict[str, list[float | None]] = {}

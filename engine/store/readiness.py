@@ -18,7 +18,7 @@ from ..rules.resources import Change
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds
 from .slots import ENGINE, RESOURCES
-from .transaction import Transaction
+from .transaction import Transaction, marks
 
 _FREE = "s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL"
 
@@ -26,8 +26,7 @@ _FREE = "s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL"
 def sync(tx: Transaction, declared: Iterable[str]) -> None:
     """A row for each of these, and none for any other."""
     names = list(declared)
-    marks = ",".join("?" * len(names)) or "NULL"
-    tx.connection.execute(f"DELETE FROM resource_ready WHERE resource_id NOT IN ({marks})", names)
+    tx.connection.execute(f"DELETE FROM resource_ready WHERE resource_id NOT IN ({marks(len(names))})", names)
     tx.connection.executemany(
         "INSERT INTO resource_ready (resource_id) VALUES (?) ON CONFLICT DO NOTHING",
         [(one,) for one in names],
@@ -65,11 +64,10 @@ def claim(tx: Transaction, pools: Iterable[str], limit: int, seconds: Mapping[st
     `seconds` is for how long, by resource.
     """
     names = list(pools)
-    marks = ",".join("?" * len(names)) or "NULL"
     rows = tx.rows(
         "SELECT r.resource_id, min(coalesce(s.last_used_at, '')) AS used FROM resource_ready r"
         " JOIN resource p USING (resource_id) JOIN resource_slot s USING (resource_id)"
-        f" WHERE p.removed_at IS NULL AND p.pool IN ({marks}) AND {_FREE}"
+        f" WHERE p.removed_at IS NULL AND p.pool IN ({marks(len(names))}) AND {_FREE}"
         " AND (r.until_boot IS NULL OR r.until_boot <= ? OR r.boot_id IS NOT ?)"
         " GROUP BY r.resource_id ORDER BY used, r.resource_id LIMIT ?",
         *names,

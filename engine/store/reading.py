@@ -14,11 +14,12 @@ from typing import Any, Self, TypeVar
 from ..rules.filters import EventFilter, Filter
 from ..rules.retention import ArchiveRow
 from . import archive_rows, events
-from .conditions import Condition, both, branches, event_conditions, marks, task_conditions
+from .conditions import Condition, both, branches, event_conditions, task_conditions
 from .database_file import file_mark
 from .events import BEFORE_ALL
 from .read_only import open_read_only, stamp, unreadable
 from .tasks import BY_DUE, BY_LANE, FAMILY, LANES, WAITING_ROWS
+from .transaction import marks
 
 Row = dict[str, Any]
 T = TypeVar("T")

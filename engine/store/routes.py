@@ -30,7 +30,7 @@ from ..rules.route_health import RouteHealth, Sample
 from ..rules.route_settings import RouteSettings
 from ..rules.timing import add_seconds, seconds_between
 from .slots import ENGINE, ROUTES
-from .transaction import Transaction
+from .transaction import Transaction, marks
 
 SAMPLES_KEPT = 50
 
@@ -117,10 +117,9 @@ def references(tx: Transaction) -> list[str]:
 
 def declared(tx: Transaction, route_ids: list[str]) -> list[Row]:
     """These routes as they are declared, with what a probe needs; unknown ones are left out."""
-    marks = ",".join("?" * len(route_ids)) or "NULL"
     return tx.rows(
         f"SELECT p.*, {_SIZE} FROM route p JOIN route_health h USING (route_id)"
-        f" WHERE p.removed_at IS NULL AND p.route_id IN ({marks}) ORDER BY p.route_id",
+        f" WHERE p.removed_at IS NULL AND p.route_id IN ({marks(len(route_ids))}) ORDER BY p.route_id",
         *route_ids,
     )
 

@@ -17,7 +17,7 @@ from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import payload_text
 from .inserting import insert
-from .transaction import Transaction
+from .transaction import Transaction, marks
 
 ENGINE = "engine"
 """The actor of what the engine does by itself."""
@@ -445,8 +445,7 @@ def any_runs(tx: Transaction) -> bool:
 def unfinished(tx: Transaction, since: str, types: tuple[str, ...]) -> dict[str, int]:
     """What decides how `run --until-idle` ends: open tasks, those stuck without a handler among `types`,
     reviews left, failures since `since` (UTC text)."""
-    marks = ",".join("?" * len(types)) or "NULL"
-    stuck = _count(tx, f"{_WAITING} AND type NOT IN ({marks})", *types)
+    stuck = _count(tx, f"{_WAITING} AND type NOT IN ({marks(len(types)) or 'NULL'})", *types)
     return {
         "open": _count(tx, "state IN ('PENDING','RUNNING','RETRYING','LOST')") - stuck,
         "stuck": stuck,

@@ -52,6 +52,11 @@ class Redacts(Protocol):
     def learn(self, secret: str) -> None: ...
 
 
+def marks(count: int) -> str:
+    """So many question marks for `IN (…)`; of none, `IN ()` holds for no row and `NOT IN ()` for each."""
+    return ", ".join("?" * count)
+
+
 def refuse_what_is_no_database(path: Path) -> None:
     """Raise `StoreError` for something that can't be a database: looked at before anything is made beside it."""
     try:

@@ -139,6 +139,13 @@ async def test_one_that_fails_again_and_again_is_a_fault_with_an_alert(scratch: 
     await desk.readiness.stop()
 
 
+def test_one_whose_check_is_taken_back_is_handed_out_unasked(scratch: Scratch) -> None:
+    scratch.declare(gpu("tcp:127.0.0.1:1"))
+    scratch.declare(gpu(""))
+    task = scratch.add(needs='["gpu"]')
+    assert [run.task_id for run in Engine(scratch).tick()] == [task]
+
+
 async def test_it_is_never_asked_twice_at_a_time_and_nothing_of_a_check_is_left_at_the_end(
     scratch: Scratch, tmp_path: Path
 ) -> None:
