@@ -17,10 +17,8 @@ from ..rules.resource_states import FAULT, ResourceEvent
 from ..rules.resources import Change
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds
-from .slots import ENGINE, RESOURCES
+from .slots import ENGINE, FREE, RESOURCES
 from .transaction import Transaction, marks
-
-_FREE = "s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL"
 
 
 def sync(tx: Transaction, declared: Iterable[str]) -> None:
@@ -40,7 +38,7 @@ def without_unready(
     cursor = connection.execute(
         "SELECT p.pool, r.resource_id, r.state, r.detail, r.until_at, count(*) FROM resource_ready r"
         " JOIN resource p USING (resource_id) JOIN resource_slot s USING (resource_id)"
-        f" WHERE r.state IN (?, ?) AND r.until_at > ? AND p.removed_at IS NULL AND {_FREE}"
+        f" WHERE r.state IN (?, ?) AND r.until_at > ? AND p.removed_at IS NULL AND {FREE}"
         " GROUP BY r.resource_id ORDER BY r.resource_id",
         (NOT_READY, CHECKING, now),
     )
@@ -67,7 +65,7 @@ def claim(tx: Transaction, pools: Iterable[str], limit: int, seconds: Mapping[st
     rows = tx.rows(
         "SELECT r.resource_id, min(coalesce(s.last_used_at, '')) AS used FROM resource_ready r"
         " JOIN resource p USING (resource_id) JOIN resource_slot s USING (resource_id)"
-        f" WHERE p.removed_at IS NULL AND p.pool IN ({marks(len(names))}) AND {_FREE}"
+        f" WHERE p.removed_at IS NULL AND p.pool IN ({marks(len(names))}) AND {FREE}"
         " AND (r.until_boot IS NULL OR r.until_boot <= ? OR r.boot_id IS NOT ?)"
         " GROUP BY r.resource_id ORDER BY used, r.resource_id LIMIT ?",
         *names,
@@ -102,7 +100,7 @@ def record(tx: Transaction, name: str, ok: bool, detail: str, settings: ReadySet
 
 def _fault(tx: Transaction, name: str, why: str) -> None:
     """Nobody gets it until it was tried again, or a person has looked."""
-    for slot in RESOURCES.rows(tx, f"s.resource_id = ? AND {_FREE}", name):
+    for slot in RESOURCES.rows(tx, f"s.resource_id = ? AND {FREE}", name):
         RESOURCES.apply(tx, slot, Change(FAULT, ResourceEvent.FATAL_ERROR), message=why, error=why)
     tx.event(
         "ALERT_RAISED",

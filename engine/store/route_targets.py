@@ -9,6 +9,7 @@ from ..rules import route_targets as rules
 from ..rules.route_settings import BlockedSettings
 from ..rules.route_targets import Block, RouteTarget
 from ..rules.timing import add_seconds, seconds_between
+from .slots import FREE
 from .transaction import Transaction
 
 ENGINE = "engine"
@@ -97,8 +98,8 @@ def refused_everywhere(tx: Transaction) -> dict[tuple[str, str], str]:
         "SELECT wish, target, min(until) FROM (SELECT {wish} AS wish, t.target, t.blocked_until AS until"
         " FROM route_target t JOIN route p USING (route_id) WHERE p.removed_at IS NULL AND t.blocked_until_boot > :now)"
         " AS refused WHERE NOT EXISTS (SELECT 1 FROM route p JOIN route_slot s USING (route_id)"
-        " WHERE p.removed_at IS NULL AND {wish} = refused.wish AND s.state = 'AVAILABLE' AND s.drain = 0"
-        " AND s.pending IS NULL AND NOT EXISTS (SELECT 1 FROM route_target b WHERE b.route_id = p.route_id"
+        f" WHERE p.removed_at IS NULL AND {{wish}} = refused.wish AND {FREE}"
+        " AND NOT EXISTS (SELECT 1 FROM route_target b WHERE b.route_id = p.route_id"
         " AND b.target = refused.target AND b.blocked_until_boot > :now)) GROUP BY wish, target"
     )
     any_block = (

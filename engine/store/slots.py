@@ -33,7 +33,7 @@ from .diagnosis import is_passing
 from .transaction import Transaction
 
 ENGINE = "engine"
-FREE = "state = 'AVAILABLE' AND drain = 0 AND pending IS NULL"
+FREE = "s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL"
 HELD = "state IN ('LEASED','RUNNING')"
 _UNREADY = (
     "EXISTS (SELECT 1 FROM resource_ready r WHERE r.resource_id = p.resource_id"
@@ -70,13 +70,13 @@ class SlotTable:
     def id_column(self) -> str:
         return f"{self.parent}_id"
 
-    def rows(self, tx: Transaction, condition: str, *args: Any) -> list[Row]:
+    def rows(self, tx: Transaction, condition: str, *args: Any, **named: Any) -> list[Row]:
         """Slots with what of their parent decides: id, number, state …, min_reuse, capacity."""
         sql = (
             f"SELECT s.*, p.min_reuse, p.capacity FROM {self.table} s JOIN {self.parent} p USING ({self.id_column})"
             f" WHERE {condition} ORDER BY s.{self.id_column}, s.number"
         )
-        return tx.rows(sql, *args)
+        return tx.rows(sql, *args, **named)
 
     def name(self, row: Mapping[str, Any]) -> str:
         """`browser-1`, or `gpu/2` where there are several slots."""
@@ -104,9 +104,9 @@ class SlotTable:
         """AVAILABLE → LEASED under the attempt's fence. Raises `NotEnough` when somebody else was first."""
         rules.claim(self.as_rule(row))
         changed = tx.connection.execute(
-            f"UPDATE {self.table} SET state = 'LEASED', task_id = ?, lease_owner = ?, fence = ?, lease_until = ?,"
+            f"UPDATE {self.table} AS s SET state = 'LEASED', task_id = ?, lease_owner = ?, fence = ?, lease_until = ?,"
             f" lease_until_boot = ?, boot_id = ?, uses = uses + 1, last_used_at = ?, updated_at = ?"
-            f" WHERE id = ? AND {FREE}",
+            f" WHERE s.id = ? AND {FREE}",
             (
                 task["id"],
                 owner,
@@ -238,8 +238,8 @@ _SPENT = (
 """It has had its uses, or is too old: given to nobody until a person resets it."""
 
 _BOUND_ELSEWHERE = (
-    "(p.route_id IS NOT NULL AND p.route_soft = 0 AND NOT EXISTS (SELECT 1 FROM route_slot r WHERE r.route_id = p.route_id"
-    " AND r.state = 'AVAILABLE' AND r.drain = 0 AND r.pending IS NULL))"
+    "(p.route_id IS NOT NULL AND p.route_soft = 0 AND NOT EXISTS"
+    f" (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id AND {FREE}))"
 )
 """It goes out by one route only, and that can't be had now."""
 
@@ -249,18 +249,17 @@ def take_from_pool(
 ) -> list[str]:
     """Claim `count` free slots of a pool, the least recently used first, ids in order. Raises `NotEnough`."""
     spent = _SPENT.format(parent="resource")
-    best = tx.rows(
-        "SELECT s.id FROM resource_slot s JOIN resource p USING (resource_id) WHERE p.pool = :pool AND p.removed_at IS NULL"
-        f" AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE} AND NOT {_UNREADY}"
-        " ORDER BY coalesce(s.last_used_at, ''), s.resource_id, s.number LIMIT :count",
+    free = RESOURCES.rows(
+        tx,
+        "s.id IN (SELECT s.id FROM resource_slot s JOIN resource p USING (resource_id) WHERE p.pool = :pool"
+        f" AND p.removed_at IS NULL AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE} AND NOT {_UNREADY}"
+        " ORDER BY coalesce(s.last_used_at, ''), s.resource_id, s.number LIMIT :count)",
         pool=pool,
         now=tx.now,
         count=count,
         boot=tx.boot,
         boot_id=tx.boot_id,
     )
-    marks = ",".join("?" * len(best)) or "NULL"
-    free = RESOURCES.rows(tx, f"s.id IN ({marks})", *(row["id"] for row in best))
     if len(free) < count:
         raise NotEnough(f"pool {pool}: {len(free)} free of {count} needed")
     for row in free:
