@@ -11,7 +11,6 @@ from typing import Any
 from ..rules import circuits as rules
 from ..rules.circuits import CLOSED, Cause, Circuit, CircuitSettings
 from ..rules.selection import Gate
-from ..rules.timing import add_seconds, seconds_between
 from .transaction import Transaction
 
 ENGINE = "engine"
@@ -76,10 +75,10 @@ def next_half_open(tx: Transaction) -> str | None:
 def rebase(tx: Transaction) -> None:
     """After a reboot the boot clock starts anew: rests go on by the UTC time at which they end."""
     for row in tx.rows("SELECT * FROM circuit WHERE boot_id IS NOT ?", tx.boot_id):
-        left = max(0.0, seconds_between(tx.now, row["until"])) if row["until"] else None
+        until = tx.boot_at(row["until"]) if row["until"] else None
         tx.connection.execute(
             "UPDATE circuit SET until_boot = ?, last_boot = NULL, boot_id = ? WHERE type = ? AND target = ?",
-            (None if left is None else tx.boot + left, tx.boot_id, row["type"], row["target"]),
+            (until, tx.boot_id, row["type"], row["target"]),
         )
 
 
@@ -121,7 +120,7 @@ def _save(tx: Transaction, type_name: str, target: str, circuit: Circuit) -> Non
     if circuit == CLOSED:
         tx.connection.execute("DELETE FROM circuit WHERE type = ? AND target = ?", (type_name, target))
         return
-    until = None if circuit.until is None else add_seconds(tx.now, circuit.until - tx.boot)
+    until = None if circuit.until is None else tx.utc_at(circuit.until)
     tx.connection.execute(
         "INSERT OR REPLACE INTO circuit(type, target, failures, level, cause, opened_fence, opened_at, until, until_boot,"
         " last_boot, boot_id, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",

@@ -16,7 +16,6 @@ from ..rules.readiness import CHECKING, NOT_READY, READY, ReadySettings
 from ..rules.resource_states import FAULT, ResourceEvent
 from ..rules.resources import Change
 from ..rules.selection import PoolRoom
-from ..rules.timing import add_seconds
 from .slots import ENGINE, FREE, RESOURCES
 from .transaction import Transaction, marks
 
@@ -127,7 +126,7 @@ def _write(tx: Transaction, name: str, state: str | None, until: float, **more: 
     columns = {
         "state": state,
         "until_boot": until,
-        "until_at": add_seconds(tx.now, until - tx.boot),
+        "until_at": tx.utc_at(until),
         "boot_id": tx.boot_id,
         **more,
     }

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from ..rules import route_targets as rules
 from ..rules.route_settings import BlockedSettings
 from ..rules.route_targets import Block, RouteTarget
-from ..rules.timing import add_seconds, seconds_between
 from .slots import FREE
 from .transaction import Transaction
 
@@ -124,11 +123,11 @@ def rebase(tx: Transaction) -> None:
     """After a reboot blocks go on by the UTC time at which they end; witnesses of the boot before are none."""
     rows = tx.rows("SELECT * FROM route_target WHERE boot_id IS NOT NULL AND boot_id <> ?", tx.boot_id)
     for row in rows:
-        left = max(0.0, seconds_between(tx.now, row["blocked_until"])) if row["blocked_until"] else None
+        until = tx.boot_at(row["blocked_until"]) if row["blocked_until"] else None
         tx.connection.execute(
             "UPDATE route_target SET blocked_until_boot = ?, blocked_boot = NULL, reached_boot = NULL, boot_id = ?"
             " WHERE route_id = ? AND target = ?",
-            (None if left is None else tx.boot + left, tx.boot_id, row["route_id"], row["target"]),
+            (until, tx.boot_id, row["route_id"], row["target"]),
         )
 
 
@@ -166,7 +165,7 @@ def _set(tx: Transaction, route_id: str, target: str, columns: Mapping[str, Any]
 
 
 def _until(tx: Transaction, target: RouteTarget) -> str | None:
-    return None if target.blocked_until is None else add_seconds(tx.now, target.blocked_until - tx.boot)
+    return None if target.blocked_until is None else tx.utc_at(target.blocked_until)
 
 
 def _blocks(tx: Transaction, route_id: str, target: str) -> list[Block]:

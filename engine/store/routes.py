@@ -162,7 +162,7 @@ def at_start(tx: Transaction, settings: RouteSettings) -> None:
                 msgspec.json.encode(health).decode(),
                 tx.boot_id,
                 at,
-                add_seconds(tx.now, at - tx.boot),
+                tx.utc_at(at),
                 row["route_id"],
             ),
         )
@@ -303,7 +303,7 @@ def verify_soon(tx: Transaction, route_ids: list[str], settings: RouteSettings) 
 def _next_check(tx: Transaction, route_id: str, at: float) -> None:
     tx.connection.execute(
         "UPDATE route_health SET next_check_boot = ?, next_check_at = ?, boot_id = ? WHERE route_id = ?",
-        (at, add_seconds(tx.now, at - tx.boot), tx.boot_id, route_id),
+        (at, tx.utc_at(at), tx.boot_id, route_id),
     )
 
 
@@ -523,7 +523,7 @@ def _save_health(
         "cooldown_level": health.cooldown_level,
         "degraded": int(health.degraded),
         "next_check_boot": at,
-        "next_check_at": add_seconds(tx.now, at - tx.boot),
+        "next_check_at": tx.utc_at(at),
         "boot_id": tx.boot_id,
         "updated_at": tx.now,
         **(others or {}),

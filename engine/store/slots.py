@@ -28,7 +28,7 @@ from ..rules.resources import Change, Resource
 from ..rules.route_filter import Affinity
 from ..rules.route_settings import CooldownSettings
 from ..rules.selection import PoolRoom
-from ..rules.timing import add_seconds, seconds_between
+from ..rules.timing import add_seconds
 from .diagnosis import is_passing
 from .transaction import Transaction
 
@@ -146,9 +146,7 @@ class SlotTable:
             "drain": int(change.drain),
             "cooldown_reason": change.reason.value if change.reason else None,
             "cooldown_until_boot": change.until if resting else None,
-            "cooldown_until": add_seconds(tx.now, change.until - tx.boot)
-            if resting and change.until
-            else None,
+            "cooldown_until": tx.utc_at(change.until) if resting and change.until else None,
             "boot_id": tx.boot_id,
             "updated_at": tx.now,
         }
@@ -191,7 +189,7 @@ class SlotTable:
         """What a probe ends is probed when its rest is over, whenever the next one would have been."""
         tx.connection.execute(
             "UPDATE route_health SET next_check_boot = ?, next_check_at = ? WHERE route_id = ?",
-            (at, add_seconds(tx.now, at - tx.boot), row["route_id"]),
+            (at, tx.utc_at(at), row["route_id"]),
         )
 
     def _event_type(self, row: Mapping[str, Any], change: Change) -> str:
@@ -454,10 +452,9 @@ def rebase(tx: Transaction) -> None:
             f"SELECT id, cooldown_until FROM {slots.table} WHERE cooldown_until IS NOT NULL AND boot_id <> ?",
             tx.boot_id,
         ):
-            left = max(0.0, seconds_between(tx.now, row["cooldown_until"]))
             tx.connection.execute(
                 f"UPDATE {slots.table} SET cooldown_until_boot = ?, boot_id = ? WHERE id = ?",
-                (tx.boot + left, tx.boot_id, row["id"]),
+                (tx.boot_at(row["cooldown_until"]), tx.boot_id, row["id"]),
             )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ..clock import Clock
 from ..crash import crash_at
 from ..errors import StoreError, Unavailable
-from ..rules.timing import utc_text
+from ..rules.timing import add_seconds, seconds_between, utc_text
 from .events import Event, PendingEvent, append, payload_text
 
 if TYPE_CHECKING:
@@ -226,6 +226,14 @@ class Transaction:
     def add(self, events: Iterable[Event]) -> None:
         """Add events in which no outside text is, as `event` adds one."""
         self._events.extend(events)
+
+    def utc_at(self, boot: float) -> str:
+        """When a moment of the boot clock is (UTC text)."""
+        return add_seconds(self.now, boot - self.boot)
+
+    def boot_at(self, utc: str) -> float:
+        """The moment of this boot's clock at which a UTC time comes; now for one that has passed."""
+        return self.boot + max(0.0, seconds_between(self.now, utc))
 
     def next_fences(self, count: int) -> range:
         """Draw `count` fences from the one sequence of the database; they only grow."""
