@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from .transaction import Transaction
-
-ENGINE = "engine"
+from .transaction import ENGINE, Transaction
 
 
 def stands(tx: Transaction, reason: str, message: str, subject: str = "", *, level: str = "error") -> bool:

@@ -11,9 +11,8 @@ from typing import Any
 from ..rules import circuits as rules
 from ..rules.circuits import CLOSED, Cause, Circuit, CircuitSettings
 from ..rules.selection import Gate
-from .transaction import Transaction
+from .transaction import ENGINE, Transaction
 
-ENGINE = "engine"
 IN_FLIGHT = "SELECT fence FROM task WHERE type = ? AND target = ? AND state IN ('RUNNING','LOST')"
 
 

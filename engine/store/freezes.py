@@ -6,9 +6,7 @@ from typing import Any
 
 from ..rules.route_errors import ErrorType
 from . import alerts
-from .transaction import Transaction
-
-ENGINE = "engine"
+from .transaction import ENGINE, Transaction
 
 
 def freeze(tx: Transaction, group: str, broken: ErrorType) -> None:

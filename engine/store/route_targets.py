@@ -9,9 +9,8 @@ from ..rules import route_targets as rules
 from ..rules.route_settings import BlockedSettings
 from ..rules.route_targets import Block, RouteTarget
 from .slots import FREE
-from .transaction import Transaction
+from .transaction import ENGINE, Transaction
 
-ENGINE = "engine"
 MOST_TARGETS = 500
 """Targets remembered of one route: a crawler meets millions."""
 

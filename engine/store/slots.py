@@ -30,9 +30,8 @@ from ..rules.route_settings import CooldownSettings
 from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds
 from .diagnosis import is_passing
-from .transaction import Transaction
+from .transaction import ENGINE, Transaction
 
-ENGINE = "engine"
 FREE = "s.state = 'AVAILABLE' AND s.drain = 0 AND s.pending IS NULL"
 HELD = "state IN ('LEASED','RUNNING')"
 _UNREADY = (

@@ -17,10 +17,7 @@ from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import payload_text
 from .inserting import insert
-from .transaction import Transaction, marks
-
-ENGINE = "engine"
-"""The actor of what the engine does by itself."""
+from .transaction import ENGINE, Transaction, marks
 
 NO_LEASE: Mapping[str, Any] = {
     "worker_id": None,

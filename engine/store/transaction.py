@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 10
 """Number of the newest migration; kept in `PRAGMA user_version`."""
 
+ENGINE = "engine"
+"""The actor of what the engine does by itself."""
+
 WRITER_PRAGMAS = (
     ("journal_mode", "wal"),
     ("synchronous", "full"),
