@@ -8,6 +8,13 @@ from typing import Any
 from . import slots
 from .transaction import Transaction
 
+OPEN = (
+    "INSERT INTO attempt(task_id, number, worker_id, fence, resumed_from, dispatched_at, log_path) VALUES ",
+    "(?,?,?,?,?,?,?)",
+)
+CLOSE = "ended_at = ?1, outcome = ?2, reason = ?3, exit_code = ?4, error = ?5, tail = ?6"
+"""What the end of an attempt sets."""
+
 
 def open_logs(tx: Transaction) -> set[str]:
     """The paths of the logs that are still written."""
@@ -18,8 +25,7 @@ def open_logs(tx: Transaction) -> set[str]:
 def open_attempt(tx: Transaction, task: Mapping[str, Any], log_path: str | None) -> int:
     """Open the attempt of a task that was just claimed (its new row). Returns the attempt's id."""
     cursor = tx.connection.execute(
-        "INSERT INTO attempt(task_id, number, worker_id, fence, resumed_from, dispatched_at, log_path)"
-        " VALUES (?,?,?,?,?,?,?)",
+        "".join(OPEN),
         (
             task["id"],
             task["attempt"],
@@ -72,8 +78,7 @@ def close_attempt(
         message=stuck or (faulty and reason),
     )
     tx.connection.execute(
-        "UPDATE attempt SET ended_at = ?, outcome = ?, reason = ?, exit_code = ?, error = ?, tail = ?"
-        " WHERE fence = ? AND ended_at IS NULL",
+        f"UPDATE attempt SET {CLOSE} WHERE fence = ?7 AND ended_at IS NULL",
         (tx.now, outcome, reason, exit_code, error, tail, fence),
     )
 

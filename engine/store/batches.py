@@ -17,11 +17,12 @@ import msgspec
 
 from ..errors import IllegalTransition
 from ..rules.tasks import PENDING, RUNNING, SUCCESS, check
-from ..rules.timing import add_seconds, seconds_between
+from ..rules.timing import seconds_between
+from .attempts import CLOSE, OPEN
 from .events import Event
 from .inserting import insert
-from .tasks import ENGINE
-from .transaction import Transaction
+from .tasks import LET_GO, leased
+from .transaction import ENGINE, Transaction
 
 _THESE = "(SELECT value FROM json_each(?{}))".format
 """What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
@@ -32,14 +33,9 @@ _FRESH = (
 )
 # The plus signs keep the planner from going through the states to the ids instead of the other way round.
 _BEGIN = (
-    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = 1, fence = ?2 + these.key, worker_id = ?3,"
-    " lease_until = ?4, lease_until_boot = ?5, boot_id = ?6, started_at = ?1, updated_at = ?1, progress_done = NULL,"
-    " progress_total = NULL, progress_note = NULL FROM json_each(?7) AS these"
+    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = 1, fence = :first + these.key, started_at = :now,"
+    " updated_at = :now{} FROM json_each(:these) AS these"
     " WHERE task.id = these.value AND +task.state = 'PENDING' AND +task.attempt = 0"
-)
-_OPEN = (
-    "INSERT INTO attempt(task_id, number, worker_id, fence, resumed_from, dispatched_at, log_path) VALUES ",
-    "(?,1,?,?,0,?,?)",
 )
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
@@ -51,13 +47,10 @@ _PLAIN = (
     " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
 )
 _START = f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {_THESE(2)} AND ended_at IS NULL"
-_CLOSE = (
-    "UPDATE attempt SET started_at = coalesce(started_at, ?1), ended_at = ?1, outcome = 'succeeded', reason = 'done',"
-    " exit_code = ?2, tail = ?3 WHERE"
-)
+_CLOSE = f"UPDATE attempt SET started_at = coalesce(started_at, ?1), {CLOSE} WHERE"
 _SUCCEED = (
-    "UPDATE task SET state = 'SUCCESS', reason = 'done', result = ?2, error = NULL, worker_id = NULL, lease_until = NULL,"
-    " lease_until_boot = NULL, boot_id = NULL, wanted = NULL, finished_at = ?1, updated_at = ?1 WHERE"
+    f"UPDATE task SET state = 'SUCCESS', reason = 'done', result = ?2, error = NULL, {LET_GO}, finished_at = ?1,"
+    " updated_at = ?1 WHERE"
 )
 
 
@@ -99,14 +92,15 @@ def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int,
     check(tasks[0][0], PENDING, RUNNING, "dispatched", ENGINE)
     ids = [task_id for task_id, _ in tasks]
     fences = tx.next_fences(len(ids))
-    until = add_seconds(tx.now, lease), tx.boot + lease
-    args = tx.now, fences[0], worker_id, *until, tx.boot_id, _json(ids)
-    _expect(len(ids), tx.connection.execute(_BEGIN, args))
+    held = leased(tx, worker_id, lease)
+    sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
+    changed = tx.connection.execute(sql, {**held, "first": fences[0], "now": tx.now, "these": _json(ids)})
+    _expect(len(ids), changed)
     rows = [
-        (task_id, worker_id, fence, tx.now, path)
+        (task_id, 1, worker_id, fence, 0, tx.now, path)
         for (task_id, path), fence in zip(tasks, fences, strict=True)
     ]
-    insert(tx.connection, *_OPEN, rows)
+    insert(tx.connection, *OPEN, rows)
     found = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
     begun = [Begun(task_id, fence, row[0]) for task_id, fence, row in zip(ids, fences, found, strict=True)]
     tx.add(_dispatched(each, worker_id, tx.now) for each in begun)
@@ -131,17 +125,18 @@ def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
     if not ends:
         return
     check(ends[0].plain.task_id, RUNNING, SUCCESS, "done", ENGINE)
+    done = tx.now, "succeeded", "done"
     silent = [end.plain.fence for end in ends if end.exit_code is None and end.tail is None]
     changed = tx.connection.execute(
-        f"{_CLOSE} fence IN {_THESE(4)} AND ended_at IS NULL", (tx.now, None, None, _json(silent))
+        f"{_CLOSE} fence IN {_THESE(7)} AND ended_at IS NULL", (*done, None, None, None, _json(silent))
     )
     _expect(len(silent), changed)
     told = [
-        (tx.now, end.exit_code, end.tail, end.plain.fence)
+        (*done, end.exit_code, None, end.tail, end.plain.fence)
         for end in ends
         if end.exit_code is not None or end.tail is not None
     ]
-    _expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?4 AND ended_at IS NULL", told))
+    _expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
     _set_success(tx, ends)
     seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))
     tx.add(chain.from_iterable(_succeeded(end.plain, seconds(end.plain.started_at), tx.now) for end in ends))

@@ -28,6 +28,9 @@ NO_LEASE: Mapping[str, Any] = {
 }
 """Columns of a task that nobody holds."""
 
+LET_GO = ", ".join(f"{column} = NULL" for column in NO_LEASE)
+"""The same in SQL."""
+
 FAMILY = (
     "WITH RECURSIVE up(id, parent_id) AS (SELECT id, parent_id FROM task WHERE id = ? UNION"
     " SELECT task.id, task.parent_id FROM task JOIN up ON task.id = up.parent_id) SELECT min(id) FROM up"
@@ -301,6 +304,19 @@ def running_by_type(tx: Transaction) -> dict[str, int]:
     return dict(tx.connection.execute(sql).fetchall())
 
 
+def leased(tx: Transaction, worker_id: int, lease: float) -> dict[str, Any]:
+    """Columns of a task that a worker holds from now on; how far it gets nobody knows yet."""
+    return {
+        "worker_id": worker_id,
+        "lease_until": add_seconds(tx.now, lease),
+        "lease_until_boot": tx.boot + lease,
+        "boot_id": tx.boot_id,
+        "progress_done": None,
+        "progress_total": None,
+        "progress_note": None,
+    }
+
+
 def claim(
     tx: Transaction, wish: Claim, task: dict[str, Any], lease: float, *, resumes_at: int, story: str = ""
 ) -> dict[str, Any]:
@@ -315,14 +331,8 @@ def claim(
     columns = {
         "attempt": task["attempt"] + 1,
         "fence": tx.next_fences(1)[0],
-        "worker_id": wish.worker_id,
-        "lease_until": add_seconds(tx.now, lease),
-        "lease_until_boot": tx.boot + lease,
-        "boot_id": tx.boot_id,
         "started_at": task["started_at"] or tx.now,
-        "progress_done": None,
-        "progress_total": None,
-        "progress_note": None,
+        **leased(tx, wish.worker_id, lease),
     }
     message = f"attempt {columns['attempt']}" + (f", {story}" if story else "")
     payload = {"worker": wish.worker_id, "resumes_at": resumes_at}
@@ -399,8 +409,7 @@ def set_wanted(tx: Transaction, task_id: int, wish: str | None) -> None:
 def let_go_suspended(tx: Transaction, task_id: int) -> None:
     """The suspended attempt of a PAUSED task was ended as a person wished: nobody holds it any more."""
     tx.connection.execute(
-        "UPDATE task SET worker_id = NULL, lease_until = NULL, lease_until_boot = NULL, boot_id = NULL, wanted = NULL,"
-        " updated_at = ? WHERE id = ? AND state = 'PAUSED'",
+        f"UPDATE task SET {LET_GO}, updated_at = ? WHERE id = ? AND state = 'PAUSED'",
         (tx.now, task_id),
     )
 
@@ -409,8 +418,7 @@ def drop_suspended(tx: Transaction, task_id: int) -> int:
     """The suspended attempt of a PAUSED task is gone: nobody holds it any more. Returns the new fence."""
     fence = tx.next_fences(1)[0]
     tx.connection.execute(
-        "UPDATE task SET worker_id = NULL, lease_until = NULL, lease_until_boot = NULL, boot_id = NULL, wanted = NULL,"
-        " fence = ?, losses = losses + 1, losses_total = losses_total + 1, updated_at = ?"
+        f"UPDATE task SET {LET_GO}, fence = ?, losses = losses + 1, losses_total = losses_total + 1, updated_at = ?"
         " WHERE id = ? AND state = 'PAUSED'",
         (fence, tx.now, task_id),
     )

@@ -15,7 +15,7 @@ from taskdeck.engine.run import control
 from taskdeck.engine.run.messages import Outcome, Save, Started
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
-from taskdeck.engine.store import batches, tasks
+from taskdeck.engine.store import attempts, batches, tasks
 from taskdeck.engine.store.transaction import Transaction
 from tests import replay
 from tests.run.ticking import Engine
@@ -134,6 +134,28 @@ def test_tasks_that_begin_together_have_fences_and_attempts_of_their_own(scratch
     assert [run.payload for run in runs] == [str(number) for number in range(len(runs))]
     assert len({run.fence for run in runs}) == len(runs)
     assert replay.check(scratch.path) == []
+
+
+def begin_one_by_one(tx: Transaction, new: list[tuple[int, str]], worker_id: int, lease: float) -> None:
+    for task_id, path in new:
+        claim = tasks.Claim(task_id, TaskState.PENDING, worker_id)
+        row = tasks.claim(tx, claim, tasks.get(tx, task_id), lease, resumes_at=0)
+        attempts.open_attempt(tx, row, path)
+
+
+def test_tasks_that_begin_together_are_the_same_as_one_by_one(tmp_path: Path) -> None:
+    found = []
+    for name, begins in (("together", batches.begin_all), ("alone", begin_one_by_one)):
+        (tmp_path / name).mkdir()
+        scratch = Scratch(tmp_path / name)
+        new = [(scratch.add(payload=str(number)), f"{number}.log") for number in range(40)]
+        worker_id = scratch.worker()
+        scratch.clock.advance(2.5)
+        scratch.do(begins, new, worker_id, 300.0)
+        assert replay.check(scratch.path) == []
+        found.append(told(scratch))
+        scratch.close()
+    assert found[0] == found[1]
 
 
 def test_one_that_has_begun_meanwhile_keeps_the_others_from_beginning_with_it(scratch: Scratch) -> None:
