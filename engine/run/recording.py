@@ -89,16 +89,15 @@ class Recorder:
         begun = 0
         for number, message in reports:
             is_known = 0 < number <= known
+            begun += isinstance(message, Started) and not is_known
             if not is_known and successes.is_common(message):
                 common.append(message)
-                begun += isinstance(message, Started)
                 continue
             self._common(tx, worker_id, common)
             if is_known:
                 answers.append(self._again(tx, worker_id, message))
             elif worker_lives or not getattr(message, "req", 0):
                 answers.append(self._one(tx, worker_id, message))
-                begun += isinstance(message, Started)
         self._common(tx, worker_id, common)
         if last > known:
             processes.note_recorded(tx, worker_id, last, begun)

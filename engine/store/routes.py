@@ -380,7 +380,7 @@ def _remember(tx: Transaction, row: Row, change: Change, message: str) -> None:
 
 def _health_row(tx: Transaction, route_id: str) -> Row:
     row = tx.row(
-        'SELECT h.*, p.config_rev, p."group", g.frozen_at FROM route_health h JOIN route p USING (route_id)'
+        'SELECT h.*, p.config_rev, p."group", p.ip_policy, g.frozen_at FROM route_health h JOIN route p USING (route_id)'
         ' LEFT JOIN group_state g ON g.name = p."group" WHERE h.route_id = ?',
         route_id,
     )
@@ -442,12 +442,9 @@ def _probed_event(tx: Transaction, route_id: str, sample: Sample, details: Mappi
 
 def _drift_event(tx: Transaction, row: Row, details: Mapping[str, Any]) -> None:
     """Tell of an exit that is not where it was; `row` is what was known before."""
-    policy = tx.connection.execute(
-        "SELECT ip_policy FROM route WHERE route_id = ?", (row["route_id"],)
-    ).fetchone()[0]
     before = Seen(row["exit_ip"], row["exit_region"], row["region_source"])
     now = Seen(*(details.get(name) for name in ("exit_ip", "exit_region", "region_source")))
-    if found := drift(before, now, IpPolicy(policy)):
+    if found := drift(before, now, IpPolicy(row["ip_policy"])):
         tx.event(
             "ROUTE_DRIFT",
             actor=ENGINE,
