@@ -39,7 +39,7 @@ from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
 from . import engine_rows as rows
-from . import groups, known_secrets, withstanding
+from . import groups, withstanding
 from .announce import Announcer
 from .clock_watch import ClockWatch
 from .disk_fitness import refuse_unfit_disk, wait_for_disk
@@ -207,7 +207,8 @@ class Engine:
         await self._load_types()
         await self.writer.write(take_inventory, self.config)
         await self.writer.write(routes.at_start, self.config.routing)
-        await self.writer.write(known_secrets.learn_all)
+        passwords = Passwords(self.clock, self.redactor.learn)
+        await self._learn_passwords(passwords)
         self._outcomes = outcomes = Outcomes(self.policies, random.SystemRandom().uniform)
         self._recorder = Recorder(self.config, self.policies, outcomes)
         found = await recover(
@@ -253,8 +254,6 @@ class Engine:
             on_change=self.wake,
             foundlings=self._foundlings,
         )
-        passwords = Passwords(self.clock, self.redactor.learn)
-        await self._learn_passwords(passwords)
         self.prober = Prober(self.config, self.clock, self.writer, passwords, self.wake)
         self.readiness = Readiness(self.config, self.clock, self.writer, self.wake)
         await self.readiness.begin()
@@ -283,15 +282,16 @@ class Engine:
 
         Of commands only those are run that `secrets.values` names: the others are asked where a route is used.
         """
-        named = [each for each in self.config.secrets.values if kind_of(each) == "cmd"]
-        references = [*await self.writer.write(routes.references), *named]
+        references = await self.writer.write(routes.references)
+        references |= {each: True for each in self.config.secrets.values if kind_of(each) == "cmd"}
 
         def learn() -> None:
-            for each in references:
+            for reference, is_needed in references.items():
                 try:
-                    passwords.look_up(each)
+                    passwords.look_up(reference)
                 except NoCredential as error:
-                    log.warning("%s", error)
+                    if is_needed:
+                        log.warning("%s", error)
 
         await asyncio.to_thread(learn)
 

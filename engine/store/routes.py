@@ -107,12 +107,13 @@ _PROBED = (
 _SIZE = '(SELECT count(*) FROM route q WHERE q."group" = p."group" AND q.removed_at IS NULL) AS group_size'
 
 
-def references(tx: Transaction) -> list[str]:
-    """Where the passwords of all routes stand, commands left out: they are run only where a route is used."""
-    rows = tx.rows(
-        "SELECT DISTINCT secret_ref FROM route WHERE removed_at IS NULL AND secret_ref NOT LIKE 'cmd:%'"
-    )
-    return [row["secret_ref"] for row in rows]
+def references(tx: Transaction) -> dict[str, bool]:
+    """Where the passwords of all routes stand → has a route that there still is its own there?
+
+    Commands are left out: they are run only where a route is used.
+    """
+    sql = "SELECT secret_ref, max(removed_at IS NULL) FROM route WHERE secret_ref NOT LIKE 'cmd:%' GROUP BY secret_ref"
+    return {reference: bool(still) for reference, still in tx.connection.execute(sql)}
 
 
 def declared(tx: Transaction, route_ids: list[str]) -> list[Row]:
