@@ -61,7 +61,7 @@ class ScoreView(msgspec.Struct, frozen=True):
 
 
 class StagesView(msgspec.Struct, frozen=True):
-    """The last measured milliseconds of each stage of a check; None = not reached or not run."""
+    """The milliseconds of each stage of the last check; None = it failed, was not reached or was not run."""
 
     tcp: float | None
     probe: float | None

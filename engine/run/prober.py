@@ -230,7 +230,7 @@ class Prober:
         if self._checks.settings != settings:
             self._checks = self._make_checks(settings, self._clock, self._passwords)
         result, region_source, advice = await self._checks.check(row, full=full, urls=urls)
-        ms = {f"{stage.name}_ms": stage.ms for stage in result.stages}
+        ms = {f"{stage.name}_ms": stage.ms for stage in result.stages if stage.ok}
         details = {
             "detail": "; ".join(filter(None, (result.detail, advice))),
             "exit_ip": result.exit_ip,

@@ -298,6 +298,14 @@ async def test_while_frozen_the_judge_is_asked_every_fifteen_seconds_and_no_rout
     assert len(bench.world.asked) == 4  # the witness, each time
 
 
+async def test_a_stage_that_failed_has_no_time_whatever_it_took(bench: Bench) -> None:
+    bench.declare(3)
+    bench.world.errors |= {"r1": ErrorType.PROBE_STATUS, "r2": ErrorType.TCP_REFUSED}
+    await bench.run(70)
+    assert bench.health("tcp_ms") == [100.0, 100.0, None]
+    assert bench.health("probe_ms") == [100.0, None, None]
+
+
 async def test_a_single_bad_route_is_judged_at_once_since_the_control_passes(bench: Bench) -> None:
     bench.declare(10)
     await bench.run(70)

@@ -18,9 +18,11 @@ STAGES = ("tcp", "probe", "exit")
 
 def result(error: ErrorType | None = None, ms: float = 100.0, asked: Sequence[Asked] = ()) -> ProbeResult:
     passed = 3 if error is None else min(error.stages) - 1
-    stages = tuple(Stage(name, True, ms) for name in STAGES[:passed])
+    stages = [Stage(name, True, ms) for name in STAGES[:passed]]
+    if error is not None:
+        stages.append(Stage(STAGES[passed], False, ms, error))
     latency = None if error else ms
-    return ProbeResult(error is None, stages, error, "", latency, None, None, True, 0.0, tuple(asked))
+    return ProbeResult(error is None, tuple(stages), error, "", latency, None, None, True, 0.0, tuple(asked))
 
 
 class World:
