@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from ..clock import Clock
 from ..edge import cgroups, identity, trees
 from ..edge.cgroups import Group
 from ..edge.identity import Identity
 from ..edge.paths import database_hash
-from . import groups
+from . import groups, kin
 from .messages import Left
 
 
@@ -22,42 +21,65 @@ def worker_mark(database: Path, incarnation: str) -> str:
     return f"{database_hash(database)}:worker-{incarnation}:0"
 
 
+def task_mark(database: Path, task_id: int) -> str:
+    """What the marks of a task's attempts begin with."""
+    return f"{database_hash(database)}:{task_id}:"
+
+
 def end_leftovers(
     database: Path,
     incarnation: str,
     task_ids: list[int],
     clock: Clock,
-    group: Group | None = None,
-    kin: Mapping[Identity, int] = MappingProxyType({}),
+    journal: Path | None = None,
     orphans: Callable[[], Iterable[Identity]] = tuple,
 ) -> list[Left]:
     """End every process that these attempts left running, whatever session it fled into. Returns what could not be ended.
 
-    `group` is that of their worker, where it has one; `kin` whom it wrote down, with their tasks; `orphans` who came to us
-    when it died, asked for again as long as any are ended, since each may leave more. An empty `incarnation` leaves the
-    worker itself, and what its Python handlers started, alone.
+    `journal` is that of their worker: beside it stand its group and whom it wrote down. `orphans` who came to us when it
+    died, asked for again as long as any are ended, since each may leave more. An empty `incarnation` leaves the worker
+    itself, and what its Python handlers started, alone.
     """
+    group, noted = _evidence(journal)
     if group is not None and incarnation:
         group.kill()  # most are gone with that; who left the group, or withstands, is looked for one by one
     left = [
         left_of(process, task_id)
-        for task_id in _in_evidence(database, task_ids, group, kin, clock)
+        for task_id in _in_evidence(database, task_ids, group, noted, clock)
         for process in _end(
-            f"{database_hash(database)}:{task_id}:",
+            task_mark(database, task_id),
             groups.of_task(group, task_id),
-            [one for one, its_task in kin.items() if its_task == task_id],
+            [one for one, its_task in noted.items() if its_task == task_id],
             clock,
         )
     ]
     if incarnation:
         mark = worker_mark(database, incarnation)
-        withstanding = _end(mark, [group], kin, clock, orphans)
-        left += [left_of(one, kin.get(one) or _task(one, group)) for one in withstanding]
+        withstanding = _end(mark, [group], noted, clock, orphans)
+        left += [left_of(one, noted.get(one) or _task(one, group)) for one in withstanding]
     return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
 
 
+def find_leftovers(
+    database: Path, incarnation: str, task_ids: list[int], clock: Clock, journal: Path | None = None
+) -> list[Identity]:
+    """The living processes that `end_leftovers` would end, but for orphans."""
+    group, noted = _evidence(journal)
+    marks = [task_mark(database, each) for each in _in_evidence(database, task_ids, group, noted, clock)]
+    found = {one: None for mark in marks for one in trees.find(mark)}
+    if incarnation:
+        roots = [*(group.members() if group else ()), *noted]
+        found |= dict.fromkeys(trees.find(worker_mark(database, incarnation), roots=roots))
+    return list(found)
+
+
+def _evidence(journal: Path | None) -> tuple[Group | None, dict[Identity, int]]:
+    """What tells of a worker's processes but their marks: its group, and whom it wrote down, with their tasks."""
+    return (groups.of_worker(journal), kin.read(journal)) if journal is not None else (None, {})
+
+
 def _in_evidence(
-    database: Path, task_ids: list[int], group: Group | None, kin: Mapping[Identity, int], clock: Clock
+    database: Path, task_ids: list[int], group: Group | None, noted: Mapping[Identity, int], clock: Clock
 ) -> list[int]:
     """Those of these tasks of which anything may run: by a mark, a group or what was written down.
 
@@ -69,24 +91,8 @@ def _in_evidence(
     clock.sleep(trees.PAUSE)
     carried |= trees.marks(prefix)
     found = {int(name) for name in (mark.split(":")[1] for mark in carried) if name.isdecimal()}
-    found |= {*kin.values(), *groups.tasks_of(group)}
+    found |= {*noted.values(), *groups.tasks_of(group)}
     return [task_id for task_id in task_ids if task_id in found]
-
-
-def find_leftovers(
-    database: Path,
-    incarnation: str,
-    task_ids: list[int],
-    group: Group | None = None,
-    kin: Mapping[Identity, int] = MappingProxyType({}),
-) -> list[Identity]:
-    """The living processes that `end_leftovers` would end."""
-    marks = [f"{database_hash(database)}:{task_id}:" for task_id in task_ids]
-    if not incarnation:
-        return list({one: None for mark in marks for one in trees.find(mark)})
-    roots = [*(group.members() if group else ()), *kin]
-    marks.append(worker_mark(database, incarnation))
-    return list({one: None for mark in marks for one in trees.find(mark, roots=roots)})
 
 
 def _end(

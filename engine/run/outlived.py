@@ -15,7 +15,7 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
 from ..edge.identity import Identity
-from . import groups, kin, withstanding
+from . import withstanding
 from .leftovers import end_leftovers, find_leftovers
 from .messages import Left
 from .starting import journal_of
@@ -45,11 +45,9 @@ def end_outlived(config: Config, reader: Reader, clock: Clock, *, now: bool = Fa
     living = {key: one for key, one in who.items() if identity.alive(one)}
     held = _held(reader, {row["id"]: key for key, row in workers.items()})
     journals = {key: journal_of(config, row) for key, row in workers.items()}
-    known = {key: groups.of_worker(each) for key, each in journals.items()}
-    noted = {key: kin.read(each) for key, each in journals.items()}
     found: set[Identity] = set()
     for key in {*workers, *held} - living.keys():
-        found.update(find_leftovers(config.db, key, held.get(key, []), known.get(key), noted.get(key, {})))
+        found.update(find_leftovers(config.db, key, held.get(key, []), clock, journals.get(key)))
     if not now:
         trees.ask(living.values())
         identity.wait_gone(living.values(), config.engine.cancel_grace + SLACK, clock)
@@ -57,7 +55,7 @@ def end_outlived(config: Config, reader: Reader, clock: Clock, *, now: bool = Fa
     for key in {*workers, *held}:
         if key in living:
             identity.kill(living[key], signal.SIGKILL)
-        left += end_leftovers(config.db, key, held.get(key, []), clock, known.get(key), noted.get(key, {}))
+        left += end_leftovers(config.db, key, held.get(key, []), clock, journals.get(key))
     withstand = [
         Left(row["pid"], row["start_time"], row["name"])
         for row in reader.leftovers()

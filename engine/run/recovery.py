@@ -165,8 +165,7 @@ async def _settle_dead(
         worker["incarnation"],
         task_ids,
         clock,
-        groups.of_worker(path),
-        kin.read(path),
+        path,
         partial(foundlings.left_by, who),
     )
     for problem in left:

@@ -40,7 +40,7 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import groups, kin, recovery, starting, watch_records, withstanding
+from . import recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
 from .foundlings import Foundlings
 from .leftovers import end_leftovers
@@ -56,8 +56,6 @@ log = logging.getLogger("taskdeck.warden")
 
 LAST_WORDS_TAKE = 0.5
 """Seconds in which the link of a dead worker is at its end, unless a child of its holds it open."""
-
-
 BURIALS_TAKE = 10.0
 """Seconds after which a burial that has begun is left to the next engine's recovery."""
 
@@ -348,10 +346,9 @@ class Warden:
         held = await self._write(lambda tx: tasks.of_worker(tx, handle.id))
         task_ids = [row["id"] for row in held] + handle.forced_by
         incarnation = "" if suppressed("end_worker") else handle.incarnation
-        group, noted = groups.of_worker(handle.journal), kin.read(handle.journal)
         orphans = partial(self._foundlings.left_by, handle.identity)
         left = await asyncio.to_thread(
-            end_leftovers, self.config.db, incarnation, task_ids, self._clock, group, noted, orphans
+            end_leftovers, self.config.db, incarnation, task_ids, self._clock, handle.journal, orphans
         )
         for problem in left:
             log.error("worker %d: %s", handle.id, problem)

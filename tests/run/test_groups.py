@@ -29,6 +29,14 @@ def asleep(group: Group, task_id: int, count: int) -> list[Identity]:
     return found if len(found) == count else []
 
 
+def of_worker(parent: Group, journal: Path) -> Group:
+    """The group of the worker with this journal, found by the file beside that; nothing else about it stands there."""
+    group = parent.inner(PREFIX + journal.stem)
+    assert group.make()
+    journal.with_suffix(groups.SUFFIX).write_text(f"{group.path}\n")
+    return group
+
+
 @fault("TF133")
 def test_an_orphan_ends_with_its_own_command_though_nothing_else_tells_whose_it_is(tmp_path: Path) -> None:
     with own_group() as group, engine(tmp_path, group=group.path) as double:
@@ -46,7 +54,8 @@ def test_an_orphan_ends_with_its_own_command_though_nothing_else_tells_whose_it_
 
 @fault("TF133")
 def test_what_a_killed_worker_leaves_is_in_its_group_and_is_ended_with_that(tmp_path: Path) -> None:
-    with own_group() as group, engine(tmp_path, group=group.path) as double:
+    journal = tmp_path / "w-1.starts"
+    with own_group() as parent, engine(tmp_path, group=(group := of_worker(parent, journal)).path) as double:
         double.shell("sh", "-c", FLEE + "exec sleep 300", task_id=43)
         eventually(lambda: asleep(group, 43, 2))
         double.run("runs", {"script": FLEE + "exec sleep 300"}, task_id=44)
@@ -55,9 +64,9 @@ def test_what_a_killed_worker_leaves_is_in_its_group_and_is_ended_with_that(tmp_
         double.worker.wait()
         members = group.members()
         assert len(named(members, "sleep")) == 4
-        found = leftovers.find_leftovers(tmp_path / "t.db", "w-1", [43], group)
+        found = leftovers.find_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), journal)
         assert set(members) <= set(found)
-        left = leftovers.end_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), group)
+        left = leftovers.end_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), journal)
         assert left == []
         assert group.is_empty()
         assert not any(identity.alive(one) for one in members)

@@ -27,9 +27,10 @@ def test_who_fled_from_a_command_of_a_worker_that_was_killed_is_ended_all_the_sa
         assert identity.alive(fled)
         stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
         try:
-            found = leftovers.find_leftovers(tmp_path / "t.db", "w-1", [43], None, noted)
+            found = leftovers.find_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), double.journal)
             assert fled in found
-            assert leftovers.end_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), None, noted) == []
+            left = leftovers.end_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), double.journal)
+            assert left == []
             assert not identity.alive(fled)
             assert stranger.poll() is None
         finally:

@@ -141,9 +141,13 @@ def test_a_process_of_another_user_is_named_and_not_taken_for_ended(tmp_path: Pa
     assert ran.stdout == "True\n", ran.stderr
 
 
-def test_the_one_process_of_ten_thousand_lost_tasks_is_ended_without_asking_for_each(tmp_path: Path) -> None:
+def test_the_one_process_of_ten_thousand_lost_tasks_is_found_and_ended_without_asking_for_each(
+    tmp_path: Path,
+) -> None:
     database, lost = tmp_path / "t.db", list(range(1, 10_001))
     environment = {**os.environ, trees.VARIABLE: trees.mark(database, 4711, 1)}
     sleeper = subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
+    found = leftovers.find_leftovers(database, "", lost, SystemClock())
+    assert [one.pid for one in found] == [sleeper.pid]
     assert leftovers.end_leftovers(database, "", lost, SystemClock()) == []
     assert sleeper.wait() == -signal.SIGKILL
