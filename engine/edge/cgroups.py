@@ -53,6 +53,13 @@ class Group:
             return []
         return [int(word) for word in words if word != b"0"]
 
+    def place_of(self, pid: int) -> str:
+        """The name of the group directly in it that a process is in, or in one within that; "" for any other process."""
+        found = directory_of(pid)
+        if found is None or found == self.path or not found.is_relative_to(self.path):
+            return ""
+        return found.relative_to(self.path).parts[0]
+
     def members(self) -> list[Identity]:
         """Who lives in it or in a group within."""
         found = (identity.read(pid) for each in self._all() for pid in each.pids())

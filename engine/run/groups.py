@@ -129,11 +129,9 @@ class AttemptGroups:
 
     def owner(self, pid: int) -> str | None:
         """The mark of the command in whose group a process is; None for any other."""
-        if not self._groups or self._own is None or (found := cgroups.directory_of(pid)) is None:
+        if not self._groups or self._own is None:
             return None
-        if not found.is_relative_to(self._own.path) or found == self._own.path:
-            return None
-        name = found.relative_to(self._own.path).parts[0]
+        name = self._own.place_of(pid)
         return next((mark for mark, group in list(self._groups.items()) if group.path.name == name), None)
 
     def leave(self, mark: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ..clock import Clock
-from ..edge import cgroups, identity, trees
+from ..edge import identity, trees
 from ..edge.cgroups import Group
 from ..edge.identity import Identity
 from ..edge.paths import database_hash
@@ -114,10 +114,7 @@ def _end(
 
 def _task(process: Identity, group: Group | None) -> int | None:
     """The task in whose group a process is."""
-    found = cgroups.directory_of(process.pid)
-    if group is None or found is None or not found.is_relative_to(group.path) or found == group.path:
-        return None
-    return groups.task_of(found.relative_to(group.path).parts[0])
+    return groups.task_of(group.place_of(process.pid)) if group is not None else None
 
 
 def end_all(database: Path, clock: Clock) -> list[Left]:
