@@ -1,4 +1,4 @@
-"""Names derived from the database's path, and directories only their owner may enter.
+"""Names derived from the database's path, and directories and files that are their owner's alone.
 
 Owns no file: it computes names and makes or checks directories. Must not read what is inside.
 """
@@ -39,6 +39,11 @@ def read_gave_up(db_path: Path) -> str:
 def make_private_directory(directory: Path) -> None:
     """Create the directory (0700) and its parents where they are missing; an existing one keeps its mode."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def open_private(path: str, flags: int) -> int:
+    """An `opener` of `open`: a file that is made by it is its owner's alone (0600)."""
+    return os.open(path, flags, 0o600)
 
 
 def check_private_directory(directory: Path) -> None:

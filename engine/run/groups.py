@@ -14,6 +14,7 @@ from pathlib import Path
 from ..edge import adoption, cgroups, trees
 from ..edge.cgroups import Group
 from ..edge.identity import Identity
+from ..edge.paths import open_private
 from ..edge.spawn import Child
 
 SUFFIX = ".group"
@@ -27,7 +28,7 @@ def make(journal: Path) -> Group | None:
     if group is None or not group.make():
         return None
     try:
-        with open(journal.with_suffix(SUFFIX), "w", encoding="utf-8", opener=_private) as file:
+        with open(journal.with_suffix(SUFFIX), "w", encoding="utf-8", opener=open_private) as file:
             file.write(f"{group.path}\n")
     except OSError:  # one that nobody would find again
         group.remove()
@@ -85,10 +86,6 @@ def task_of(name: str) -> int | None:
     """The task for which a group of this name was made; None for any other name."""
     words = name.removeprefix("task-").split(".")
     return int(words[0]) if name.startswith("task-") and words[0].isdecimal() else None
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 class AttemptGroups:

@@ -6,13 +6,13 @@ pid, start time and boot. Must not end anything.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from ..edge import trees
 from ..edge.identity import Identity
+from ..edge.paths import open_private
 
 SUFFIX = ".kin"
 OF_NONE = 0
@@ -33,7 +33,7 @@ class Kin:
         if fresh and self._path is not None:
             task_id = mark.split(":")[1] if mark else OF_NONE
             lines = "".join(f"{one.pid} {one.start_time} {one.boot_id} {task_id}\n" for one in fresh)
-            with suppress(OSError), open(self._path, "a", encoding="ascii", opener=_private) as file:
+            with suppress(OSError), open(self._path, "a", encoding="ascii", opener=open_private) as file:
                 file.write(lines)  # as far as a full disk lets it: it is looked at again
                 self._judged |= fresh
 
@@ -57,7 +57,3 @@ def _entries(text: str) -> Iterator[tuple[Identity, int]]:
         numbers = [word for word in (*words[:2], *words[3:]) if word.isdecimal()]
         if len(words) == 4 and len(numbers) == 3 and line.endswith("\n"):  # a torn last one tells of nobody
             yield Identity(int(words[0]), int(words[1]), words[2]), int(words[3])
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

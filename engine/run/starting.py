@@ -14,6 +14,7 @@ from .. import cores
 from ..config import Config
 from ..edge import adoption, trees
 from ..edge.identity import Identity
+from ..edge.paths import open_private
 from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
@@ -38,7 +39,7 @@ def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subp
     environment = {key: value for key, value in os.environ.items() if key not in of_the_engine}
     environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
     environment |= cores.handed_on()
-    with open(journal.parent / "output.log", "ab", opener=_private) as output:
+    with open(journal.parent / "output.log", "ab", opener=open_private) as output:
         return adoption.start(
             lambda: subprocess.Popen(
                 command,
@@ -99,7 +100,3 @@ def handlers_fingerprint(config: Config) -> str:
 def handlers_root(config: Config) -> Path:
     """What handler files are relative to."""
     return config.file.parent if config.file else Path.cwd()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
