@@ -30,3 +30,13 @@ def own_group() -> Iterator[Group]:
             group.kill()
             clock.sleep(0.01)
         assert not group.path.exists()
+
+
+def is_empty(group: Group) -> bool:
+    """Does the kernel say that nothing lives in it or within? So does one that is gone."""
+    try:
+        return "populated 0" in (group.path / "cgroup.events").read_text()
+    except FileNotFoundError:
+        return True
+    except OSError:  # removed while it was being read
+        return not group.path.is_dir()

@@ -65,15 +65,6 @@ class Group:
         found = (identity.read(pid) for each in self._all() for pid in each.pids())
         return [one.identity for one in found if one is not None and not one.dead]
 
-    def is_empty(self) -> bool:
-        """Does the kernel say that nothing lives in it or within? So does one that is gone."""
-        try:
-            return "populated 0" in (self.path / "cgroup.events").read_text()
-        except FileNotFoundError:
-            return True
-        except OSError:  # removed while it was being read
-            return not self.path.is_dir()
-
     def kill(self) -> None:
         """KILL all in it and within, those being born too (Linux 5.14); one by one where the kernel can't."""
         if not self._write("cgroup.kill", "1"):

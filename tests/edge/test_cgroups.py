@@ -12,7 +12,7 @@ from taskdeck.engine.edge import cgroups, identity
 from taskdeck.engine.edge.cgroups import Group
 from taskdeck.engine.edge.spawn import Child, start
 from tests.faults import fault
-from tests.grouped import own_group
+from tests.grouped import is_empty, own_group
 
 CLOCK = SystemClock()
 
@@ -55,9 +55,9 @@ def test_who_fled_by_two_forks_without_a_mark_is_in_the_group_and_ends_with_it(
 ) -> None:
     members = group.members()
     assert family.pid in {one.pid for one in members}
-    assert not group.is_empty()
+    assert not is_empty(group)
     group.kill()
-    until(group.is_empty)
+    until(lambda: is_empty(group))
     assert not any(identity.alive(one) for one in members)
     assert group.members() == []
 
@@ -71,7 +71,7 @@ class Old(Group):
 
 def test_where_the_kernel_ends_no_group_its_members_are_ended_one_by_one(group: Group, family: Child) -> None:
     Old(group.path).kill()
-    until(group.is_empty)
+    until(lambda: is_empty(group))
     assert not identity.alive(family.identity)
 
 
@@ -82,10 +82,10 @@ def test_only_an_empty_group_can_be_removed_and_with_it_those_within(group: Grou
     assert not inner.path.exists()  # nothing lived in that
     assert inner.make()
     assert inner.take(family.pid)
-    assert not group.is_empty()
+    assert not is_empty(group)
     group.kill()
     until(group.remove)
-    assert group.is_empty()
+    assert is_empty(group)
     assert group.members() == []
 
 
@@ -105,7 +105,7 @@ def test_where_nothing_can_be_made_nothing_is_left_behind_and_nothing_happens(tm
         assert not group.make()
         assert not group.take(os.getpid())
         group.kill()
-        assert (group.pids(), group.members(), group.is_empty(), group.remove()) == ([], [], True, True)
+        assert (group.pids(), group.members(), is_empty(group), group.remove()) == ([], [], True, True)
         assert list(tmp_path.iterdir()) == []
 
 

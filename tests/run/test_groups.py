@@ -13,7 +13,7 @@ from taskdeck.engine.edge.identity import Identity
 from taskdeck.engine.run import groups, leftovers
 from taskdeck.engine.run import messages as m
 from tests.faults import fault
-from tests.grouped import own_group
+from tests.grouped import is_empty, own_group
 from tests.run.engine_double import engine, eventually, kill
 
 FLEE = "env -i setsid sh -c '(exec 3>&- </dev/null >/dev/null 2>&1; exec sleep 300) & exit' & wait;"
@@ -68,7 +68,7 @@ def test_what_a_killed_worker_leaves_is_in_its_group_and_is_ended_with_that(tmp_
         assert set(members) <= set(found)
         left = leftovers.end_leftovers(tmp_path / "t.db", "w-1", [43], SystemClock(), journal)
         assert left == []
-        assert group.is_empty()
+        assert is_empty(group)
         assert not any(identity.alive(one) for one in members)
 
 
