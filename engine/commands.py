@@ -16,7 +16,7 @@ from msgspec import to_builtins
 from . import __version__
 from .clock import Clock, system_clock
 from .config import Config
-from .edge.identity import Identity
+from .edge.identity import named_by
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
 from .errors import (
@@ -153,7 +153,7 @@ def restart(config: Config, actor: str, *, clock: Clock | None = None) -> dict[s
 
     clock = clock or system_clock()
     old = call(config, "restart", actor, clock=clock)
-    who = Identity(old["pid"], old["start_time"], old["boot_id"])
+    who = named_by(old)
     new = handing_over.wait_for_next(config, who, partial(call, config, "ping", actor, clock=clock), clock)
     return {"old": old, "new": new}
 

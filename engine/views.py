@@ -397,14 +397,14 @@ class View:
 
     def leftovers(self, task_id: int | None = None) -> list[LeftoverView]:
         """What could not be ended and lives at this moment, of one task or of all."""
-        from .run.withstanding import lives
+        from .edge import identity
 
         return [
             LeftoverView(
                 row["pid"], self.mask(row["name"]), row["task_id"], row["worker_id"], row["found_at"]
             )
             for row in self._reader.leftovers()
-            if task_id in (None, row["task_id"]) and lives(row)
+            if task_id in (None, row["task_id"]) and identity.alive(identity.named_by(row))
         ]
 
     def types(self) -> dict[str, TypeInfo]:
@@ -557,7 +557,7 @@ def _lives(row: Row) -> bool:
         return False
     from .edge import identity  # not every look asks
 
-    return identity.alive(identity.Identity(row["pid"], row["start_time"], row["boot_id"]))
+    return identity.alive(identity.named_by(row))
 
 
 def _is_kept(path: Path) -> bool:

@@ -11,9 +11,9 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,11 @@ class Process(NamedTuple):
 def boot_id() -> str:
     """The kernel's random name of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def named_by(row: Mapping[str, Any]) -> Identity:
+    """The process that a row of the database names by its pid, start time and boot."""
+    return Identity(row["pid"], row["start_time"], row["boot_id"])
 
 
 def me() -> Identity:

@@ -15,7 +15,6 @@ from ..clock import Clock
 from ..config import Config
 from ..edge import identity, trees
 from ..edge.identity import Identity
-from . import withstanding
 from .leftovers import end_leftovers, find_leftovers
 from .messages import Left
 from .starting import journal_of
@@ -41,7 +40,7 @@ class Outlived(msgspec.Struct, frozen=True):
 def end_outlived(config: Config, reader: Reader, clock: Clock, *, now: bool = False) -> Outlived:
     """End every worker, with all that it runs or left running: one that lives is asked first, unless `now`. Blocks."""
     workers = {row["incarnation"]: row for row in reader.workers()}
-    who = {key: Identity(row["pid"], row["start_time"], row["boot_id"]) for key, row in workers.items()}
+    who = {key: identity.named_by(row) for key, row in workers.items()}
     living = {key: one for key, one in who.items() if identity.alive(one)}
     held = _held(reader, {row["id"]: key for key, row in workers.items()})
     journals = {key: journal_of(config, row) for key, row in workers.items()}
@@ -59,7 +58,7 @@ def end_outlived(config: Config, reader: Reader, clock: Clock, *, now: bool = Fa
     withstand = [
         Left(row["pid"], row["start_time"], row["name"])
         for row in reader.leftovers()
-        if withstanding.lives(row)
+        if identity.alive(identity.named_by(row))
     ]
     return Outlived(
         sorted(one.pid for one in living.values()),

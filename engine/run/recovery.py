@@ -20,7 +20,6 @@ from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at
 from ..edge import identity
-from ..edge.identity import Identity
 from ..errors import StoreError
 from ..store import operations, processes, slots, tasks
 from ..store.tasks import ENGINE
@@ -67,7 +66,7 @@ async def recover(
     found = Recovered()
     gone = 0
     for worker in workers:
-        if identity.alive(Identity(worker["pid"], worker["start_time"], worker["boot_id"])):
+        if identity.alive(identity.named_by(worker)):
             found.survivors.append(worker)
             found.stories += await writer.write(_wait_for, worker, config.engine.lease)
         else:
@@ -155,7 +154,7 @@ async def _settle_dead(
     worker: dict[str, Any],
     foundlings: Foundlings,
 ) -> list[str]:
-    who = Identity(worker["pid"], worker["start_time"], worker["boot_id"])
+    who = identity.named_by(worker)
     held = await writer.write(_held, worker["id"])
     task_ids = [row["id"] for row in held]
     path = journal_of(config, worker)

@@ -20,7 +20,6 @@ from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at
 from ..edge import identity
-from ..edge.identity import Identity
 from ..errors import NotFound, Refused, StoreError
 from ..rules.payloads import encode
 from ..rules.tasks import NEEDS_REVIEW, PAUSED, TaskState
@@ -241,11 +240,7 @@ def _refuse_a_log_beside(source: Path) -> None:
 
 def _refuse_living_workers(later: Later) -> None:
     """A worker that outlived its engine works on; what it does now would be lost or done twice."""
-    alive = [
-        worker["pid"]
-        for worker in later.open_workers
-        if identity.alive(Identity(worker["pid"], worker["start_time"], worker["boot_id"]))
-    ]
+    alive = [worker["pid"] for worker in later.open_workers if identity.alive(identity.named_by(worker))]
     if alive:
         pids = " ".join(map(str, alive))
         raise Refused(

@@ -23,7 +23,6 @@ from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at, suppressed
 from ..edge import identity
-from ..edge.identity import Identity
 from ..errors import StoreError, TaskdeckError, Unavailable
 from ..rules.failures import Failure, FailureClass
 from ..rules.liveness import (
@@ -107,7 +106,7 @@ class Warden:
     def adopt(self, survivors: list[dict[str, Any]]) -> None:
         """Take over workers (their rows) that outlived their engine: they are waited for, and watched as all others are."""
         for row in survivors:
-            who = Identity(row["pid"], row["start_time"], row["boot_id"])
+            who = identity.named_by(row)
             now = self._clock.monotonic()
             pidfd = identity.open_pidfd(who)
             handle = WorkerHandle(

@@ -5,8 +5,7 @@ Their task is not run again by itself, and what its attempt had leased goes to n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from ..edge import identity
 from ..edge.identity import Identity
@@ -48,14 +47,14 @@ def _note(tx: Transaction, one: Left, worker_id: int | None, reason: str, told: 
 
 def of_task(tx: Transaction, task_id: int) -> str:
     """The story of what is left of a task and lives; "" where nothing is."""
-    alive = [row for row in leftovers.still_there(tx, task_id) if lives(row)]
+    alive = [row for row in leftovers.still_there(tx, task_id) if identity.alive(identity.named_by(row))]
     return story(Left(row["pid"], row["start_time"], row["name"], task_id) for row in alive) if alive else ""
 
 
 def look(tx: Transaction) -> int:
     """Note those that have gone meanwhile. Returns how many are still there."""
     rows = leftovers.still_there(tx)
-    ended = [row for row in rows if not lives(row)]
+    ended = [row for row in rows if not identity.alive(identity.named_by(row))]
     for row in ended:
         leftovers.gone(tx, row["id"])
         tx.event(
@@ -67,8 +66,3 @@ def look(tx: Transaction) -> int:
             message=f"pid {row['pid']} ({row['name']}) has ended",
         )
     return len(rows) - len(ended)
-
-
-def lives(row: Mapping[str, Any]) -> bool:
-    """Is exactly this process still running?"""
-    return identity.alive(Identity(row["pid"], row["start_time"], row["boot_id"]))
