@@ -57,9 +57,7 @@ class Command(ProcessCall):
             given["TASKDECK_CHECKPOINT"] = checkpoint
         if self.attempt.run.step:
             given["TASKDECK_ROLLBACK"] = self.attempt.run.step
-        hides = self.attempt.held.hides
-        withheld = self._settings.withheld
-        allowed = [name for name in self._settings.environment if not hides(name) and name not in withheld]
+        allowed = [name for name in self._settings.environment if self._may_inherit(name)]
         env = environment(self._asked, os.environ, allowed, given)
         cwd = self._payload.cwd or None
         return lambda: start(self._payload.argv, cwd=cwd, env=env, pass_fds=[fd])

@@ -129,6 +129,10 @@ class ProcessCall(ABC):
             requests.unusable(error)
             raise
 
+    def _may_inherit(self, name: str) -> bool:
+        """May the process have this variable of ours? Not one that holds a secret; with a route, none that leads past it."""
+        return name not in self._settings.withheld and not self.attempt.held.hides(name)
+
     async def _let_go(self) -> None:
         """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
         self._countdown.stop()

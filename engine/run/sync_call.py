@@ -48,9 +48,7 @@ class SyncCall(ProcessCall):
         self._spoken: HandlerProtocol | None = None
 
     def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
-        hides, withheld = self.attempt.held.hides, self._settings.withheld
-        inherited = {name: value for name, value in os.environ.items() if not hides(name)}
-        env = {name: value for name, value in inherited.items() if name not in withheld} | given
+        env = {name: value for name, value in os.environ.items() if self._may_inherit(name)} | given
         return lambda: start([sys.executable, "-m", MODULE], env=env, pass_fds=[fd])
 
     def _protocol_on(self, ours: socket.socket) -> LineProtocol:
