@@ -202,10 +202,10 @@ def _start_next(options: argparse.Namespace, arguments: list[str]) -> None:
     """Nobody is left above this engine who could start the one that shall follow: it has a supervisor again."""
     import subprocess
 
-    from .run import launcher
+    from .run import announce, foreground, launcher
 
     command = [sys.executable, "-m", "taskdeck.engine.main", *arguments]
-    passed_down = ("TASKDECK_SUPERVISOR_FD", "TASKDECK_TERMINAL_FD")
+    passed_down = (announce.VARIABLE, foreground.VARIABLE)
     subprocess.Popen(
         launcher.supervised(command, gave_up_file(options.db)),
         env={name: value for name, value in os.environ.items() if name not in passed_down},

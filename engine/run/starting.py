@@ -18,7 +18,7 @@ from ..edge.paths import open_private
 from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from . import foundlings, groups
+from . import announce, foundlings, groups
 from .fingerprints import fingerprint, own_code
 from .leftovers import worker_mark
 
@@ -35,7 +35,7 @@ def spawn(config: Config, socket: Path, incarnation: str, journal: Path) -> subp
     command += ["--group", str(group.path)] if group else []
     for handler in config.taskdeck.handlers:
         command += ["--handler", handler]
-    of_the_engine = ("TASKDECK_SUPERVISOR_FD", foundlings.VARIABLE)
+    of_the_engine = (announce.VARIABLE, foundlings.VARIABLE)
     environment = {key: value for key, value in os.environ.items() if key not in of_the_engine}
     environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
     environment |= cores.handed_on()
