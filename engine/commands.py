@@ -48,8 +48,8 @@ PATIENCE = 10.0
 ANSWER_WITHIN = 60.0
 """Seconds in which an engine answers a verb."""
 _PAUSE = 0.02
-_OF_AN_ENGINE = ("stop", "restart", "ping", "route_check")
-"""What no command can do by itself."""
+_AWAITED = ("restart", "ping", "route_check")
+"""What only an engine can do, and one that is on its way as well."""
 
 
 def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, **args: Any) -> Any:
@@ -101,7 +101,7 @@ def _coming(database: Path) -> Callable[[], bool]:
 
 def _may_come(config: Config, verb: str) -> bool:
     """Is this for an engine, or a database, that is not there yet and may be about to come?"""
-    return verb in ("restart", "ping", "route_check") or (verb not in _BEGINNING and not config.db.exists())
+    return verb in _AWAITED or (verb not in _BEGINNING and not config.db.exists())
 
 
 def take(lock: DatabaseLock) -> bool:
@@ -342,7 +342,7 @@ def _in_engine(verb: str) -> Any:
 
 
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
-    if verb in _OF_AN_ENGINE:
+    if verb == "stop" or verb in _AWAITED:
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
     if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")

@@ -355,8 +355,8 @@ _DIRECTORIES: dict[tuple[str, ...], str] = {
     ("retention", "dir"): "each archive is a file",
 }
 
-_READ = frozenset({("routing", "ca_file"), ("routing", "geo_db")})
-"""Files that are read when they are used; they may come later."""
+_LATER = frozenset({("routing", "ca_file"), ("routing", "geo_db"), ("storage", "mount")})
+"""Paths of what is only looked at when it is used, and may come later."""
 
 
 def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: PurePath | None) -> Any:
@@ -367,7 +367,7 @@ def _placed(environ: Mapping[str, str], key: tuple[str, ...], value: Any, base: 
         return _directory(_absolute(value, environ, base), f"name a directory; {_DIRECTORIES[key]} in it")
     if key == ("logging", "file"):
         return _log_file(_absolute(value, environ, base))
-    if key in _READ or key == ("storage", "mount"):
+    if key in _LATER:
         return _absolute(value, environ, base)
     if key == ("taskdeck", "handlers"):
         return tuple(_handler(item, environ, base) for item in value)
