@@ -8,7 +8,7 @@ from datetime import datetime
 from taskdeck.engine import views
 
 from .. import format as look
-from ..verbs import named
+from .. import stock_words
 from .states import Glyphs
 from .stock_tables import ahead, attempt_of, left
 from .tables import since
@@ -33,8 +33,8 @@ def page(slots: Sequence[views.ResourceView], glyphs: Glyphs, width: int, now: d
         ("capacity", str(first.capacity)),
         ("rest after", views.format_duration(first.min_reuse) if first.min_reuse else "none"),
         ("kept for", views.format_duration(first.max_age) if first.max_age else ""),
-        ("goes out by", named.bound(first)),
-        ("labels", named.labels(first.labels)),
+        ("goes out by", stock_words.bound(first)),
+        ("labels", stock_words.labels(first.labels)),
         ("removed", look.local(first.removed_at)),
     ]
     return [*lines, *((line, "") for line in look.fields(shared, width=width))]
@@ -45,10 +45,10 @@ def _slot(found: views.ResourceView, now: datetime) -> list[tuple[str, str]]:
         ("held by", _holder(found, now)),
         ("lease", f"{left(found.lease_until, now)} left, fence {found.fence}" if found.task else ""),
         ("rests", _rest(found, now)),
-        ("then", (found.pending or ("disabled" if found.drain else "")).lower()),
+        ("then", stock_words.then(found)),
         (
             "uses",
-            f"{named.uses(found)}, the last {since(found.last_used_at, now)} ago"
+            f"{stock_words.uses(found)}, the last {since(found.last_used_at, now)} ago"
             if found.last_used_at
             else "none",
         ),

@@ -10,9 +10,9 @@ from datetime import datetime
 from taskdeck.engine import views
 
 from .. import format as look
-from ..verbs import named
+from .. import stock_words
 from .states import Glyphs
-from .stock_tables import ahead, is_elsewhere, left, score, score_bar, score_look, stage_marks
+from .stock_tables import ahead, is_elsewhere, left, score_bar, score_look, stage_marks
 from .tables import since
 from .widgets.charts import sparkline
 from .widgets.text import Line
@@ -34,7 +34,7 @@ def page(
         (f"{glyph} {word}{degraded}   {look.tidy(found.url)}", shape),
     ]
     if found.score is not None:
-        head.append((f"{score(found):>5} {score_bar(found.score, BAR)}", score_look(found.score)))
+        head.append((f"{stock_words.score(found):>5} {score_bar(found.score, BAR)}", score_look(found.score)))
     fields = look.fields(
         [
             ("score", glyphs.plain(look.breakdown(found.breakdown))),
@@ -43,14 +43,14 @@ def page(
             ("stages", _stages(found, glyphs)),
             ("latency", _latency(found, glyphs)),
             ("check", _check(found, now)),
-            ("error", _error(found)),
+            ("error", stock_words.error(found)),
             ("exit", _exit(found)),
             ("rests", _rest(found, now)),
             ("held by", _holders(found, now)),
             ("in use", f"{found.busy} of {found.capacity}" if found.capacity > 1 else ""),
             ("rest after", views.format_duration(found.min_reuse) if found.min_reuse else ""),
             ("uses", f"at most {found.max_uses}" if found.max_uses else ""),
-            ("labels", named.labels(found.labels)),
+            ("labels", stock_words.labels(found.labels)),
             ("group", f"{found.group}: {_chosen(why_not)}" if why_not else found.group),
         ],
         width=width,
@@ -60,7 +60,7 @@ def page(
         *((line, _stands_out(line)) for line in fields),
         *_refused(found, why_not),
         *_targets(found, now),
-        *_samples(found),
+        *_samples(found, now),
     ]
 
 
@@ -120,20 +120,14 @@ def _check(found: views.RouteView, now: datetime) -> str:
     return f"{last}, next {ahead(found.next_check_at, now)}" if found.next_check_at else last
 
 
-def _error(found: views.RouteView) -> str:
-    parts = [text for text in (found.last_error, found.last_error_detail) if text]
-    return look.tidy(": ".join(parts))
-
-
 def _exit(found: views.RouteView) -> str:
     """Where it leaves, by whose word, and what was expected; a region that is another stands out."""
-    wanted = [*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]
     parts = []
     if found.exit_ip:
         source = f" (by {found.region_source})" if found.region and found.region_source else ""
         parts.append(f"{found.exit_ip} {found.region or 'in an unknown region'}{source}")
-    if wanted:
-        parts.append(f"{'ELSEWHERE, ' if is_elsewhere(found) else ''}expected {', '.join(wanted)}")
+    if wanted := stock_words.expected(found):
+        parts.append(f"{'ELSEWHERE, ' if is_elsewhere(found) else ''}expected {wanted}")
     if found.verified is False:
         parts.append("unverified: a proxy could have answered itself")
     return look.tidy(", ".join(parts))
@@ -149,12 +143,10 @@ def _rest(found: views.RouteView, now: datetime) -> str:
 
 def _holders(found: views.RouteView, now: datetime) -> str:
     """One line for each that holds a slot."""
-    slots = found.slots if isinstance(found.slots, list) else []
     return "\n".join(
         f"#{each.task} for {since(each.held_since, now)}, lease {left(each.lease_until, now)}, fence {each.fence}"
-        + (f", then {each.pending.lower()}" if each.pending else ", then disabled" if each.drain else "")
-        for each in slots
-        if each.task is not None
+        + (f", then {then}" if (then := stock_words.then(each)) else "")
+        for each in stock_words.leases(found)
     )
 
 
@@ -183,11 +175,11 @@ def _targets(found: views.RouteView, now: datetime) -> list[Line]:
     return _table(("TARGET", "OK", "FAIL", "BLOCKED", "TRIED AGAIN"), rows)
 
 
-def _samples(found: views.RouteView) -> list[Line]:
+def _samples(found: views.RouteView, now: datetime) -> list[Line]:
     samples = found.samples if isinstance(found.samples, list) else []
     rows = [
         (
-            look.local(each.at, now=views.now()),
+            look.local(each.at, now=now),
             look.tidy(each.source),
             "passed" if each.error_type is None else look.tidy(each.error_type),
             look.milliseconds(each.ms),

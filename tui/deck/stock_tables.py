@@ -13,6 +13,7 @@ from typing import Any
 from taskdeck.engine import views
 
 from .. import format as look
+from .. import stock_words
 from .states import Glyphs
 from .stories import NARROW, WIDE, Cells
 from .tables import Plan, since, until
@@ -70,8 +71,8 @@ def resource_now(found: views.ResourceView, now: datetime) -> str:
         parts.append(f"taken from {attempt_of(found.owner)}")
     if found.state == "FAULT" and not parts:
         parts.append(found.last_error or "")
-    if found.pending or found.drain:
-        parts.append(f"then {(found.pending or 'disabled').lower()}")
+    if then := stock_words.then(found):
+        parts.append(f"then {then}")
     return ", ".join(parts)
 
 
@@ -124,7 +125,7 @@ def route_cells(
 ) -> Cells:
     """A route in a line; `latencies` are its last results, the newest last."""
     glyph, word, shape = glyphs.slot(found.state)
-    value = score(found) + ("*" if found.degraded else "")
+    value = stock_words.score(found) + ("*" if found.degraded else "")
     health = score_look(found.score)
     told = _route_now(found, now)
     return {
@@ -136,17 +137,12 @@ def route_cells(
         "ms": (look.milliseconds(found.latency_ms) or "-", ""),
         "spark": (sparkline(latencies, SPARK, ascii=glyphs.ascii_only), "dim"),
         "stages": (_stages(found, glyphs), "bad" if found.last_error else ""),
-        "fails": (fails(found), "warn" if found.consecutive_failures else "dim"),
+        "fails": (stock_words.fails(found) or "-", "warn" if found.consecutive_failures else "dim"),
         "group": (found.group, ""),
         "exit": (leaves_by(found), "bad" if is_elsewhere(found) else ""),
         "short": (told or look.milliseconds(found.latency_ms), "dim"),
         "now": (told, ""),
     }
-
-
-def score(found: views.RouteView) -> str:
-    """The score with one decimal; `?` without any result."""
-    return "?" if found.score is None else f"{found.score:.1f}"
 
 
 def score_bar(value: float | None, width: int) -> str:
@@ -159,13 +155,6 @@ def score_look(value: float | None) -> str:
     if value is None:
         return "dim"
     return "good" if value >= 70 else "warn" if value >= 40 else "bad"
-
-
-def fails(found: views.RouteView) -> str:
-    """`2+1t`: failures in a row and recent timeouts; nothing where there are none."""
-    if not found.consecutive_failures and not found.recent_timeouts:
-        return "-"
-    return f"{found.consecutive_failures}" + (f"+{found.recent_timeouts}t" if found.recent_timeouts else "")
 
 
 def is_elsewhere(found: views.RouteView) -> bool:

@@ -12,7 +12,7 @@ from taskdeck.engine import views
 from taskdeck.engine.errors import UsageError, WaitTimeout
 
 from .. import format as look
-from .. import output
+from .. import output, stock_words
 from ..commandline import CommandLine
 from ..moments import duration
 
@@ -92,8 +92,7 @@ def now_doing(
     since: str | None,
     reason: str | None,
     until: str | None,
-    drain: bool,
-    pending: str | None,
+    then: str,
     now: datetime,
 ) -> str:
     """Who holds it, or until when it rests and why."""
@@ -103,10 +102,8 @@ def now_doing(
         parts.append(f"{shown} since {look.local(since, now=now)}" if since else shown)
     if until:
         parts.append(f"until {look.local(until, now=now)} {reason or ''}".strip())
-    if pending:
-        parts.append(f"then {pending.lower()}")
-    elif drain:
-        parts.append("then disabled")
+    if then:
+        parts.append(f"then {then}")
     return ", ".join(parts)
 
 
@@ -117,27 +114,6 @@ def slot_now(slot: views.SlotView, now: datetime) -> str:
         since=slot.held_since,
         reason=slot.cooldown_reason,
         until=slot.cooldown_until,
-        drain=slot.drain,
-        pending=slot.pending,
+        then=stock_words.then(slot),
         now=now,
     )
-
-
-def labels(found: dict[str, str]) -> str:
-    """Labels in a line."""
-    return ", ".join(f"{look.tidy(name)}={look.tidy(value)}" for name, value in found.items())
-
-
-def uses(found: views.ResourceView) -> str:
-    """`12`, or `12 of 100`."""
-    return f"{found.uses} of {found.max_uses}" if found.max_uses else str(found.uses)
-
-
-_SOFT = "or by another where it can't be had"
-
-
-def bound(found: views.ResourceView) -> str:
-    """Which route goes with it, and whether it must."""
-    if not found.route:
-        return ""
-    return f"{found.route} ({_SOFT if found.route_soft else 'and by no other'})"

@@ -9,7 +9,7 @@ import typer
 from taskdeck.engine import views
 
 from .. import format as look
-from .. import output
+from .. import output, stock_words
 from ..commandline import CommandLine
 from . import named
 
@@ -91,14 +91,14 @@ def _fields(found: views.ResourceView) -> list[str]:
             ("held by", f"#{found.task} since {look.local(found.held_since)}" if found.task else ""),
             ("lease until", look.local(found.lease_until)),
             ("rests until", look.local(found.cooldown_until)),
-            ("then", (found.pending or "").lower() or ("disabled" if found.drain else "")),
+            ("then", stock_words.then(found)),
             ("fence", str(found.fence) if found.fence else ""),
-            ("uses", named.uses(found)),
+            ("uses", stock_words.uses(found)),
             ("last used", look.local(found.last_used_at)),
             ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
             ("kept for", views.format_duration(found.max_age) if found.max_age else ""),
-            ("goes out by", named.bound(found)),
-            ("labels", named.labels(found.labels)),
+            ("goes out by", stock_words.bound(found)),
+            ("labels", stock_words.labels(found.labels)),
             ("last error", look.tidy(found.last_error or "")),
             ("removed", look.local(found.removed_at)),
         ]

@@ -7,7 +7,7 @@ from datetime import datetime
 from taskdeck.engine import views
 
 from .. import format as look
-from .. import output
+from .. import output, stock_words
 from . import named
 
 SAMPLES_SHOWN = 10
@@ -22,9 +22,9 @@ def table(found: list[views.RouteView]) -> list[str]:
             each.id,
             each.group,
             look.state(each.state),
-            score(each) + ("*" if each.degraded else ""),
+            stock_words.score(each) + ("*" if each.degraded else ""),
             look.milliseconds(each.latency_ms),
-            _fails(each),
+            stock_words.fails(each),
             " ".join(look.tidy(text) for text in (each.exit_ip, each.region) if text),
             _now(each, now),
         )
@@ -37,17 +37,6 @@ def table(found: list[views.RouteView]) -> list[str]:
     )
 
 
-def score(found: views.RouteView) -> str:
-    """The score with one decimal; `?` without any result."""
-    return "?" if found.score is None else f"{found.score:.1f}"
-
-
-def _fails(found: views.RouteView) -> str:
-    if not found.consecutive_failures and not found.recent_timeouts:
-        return ""
-    return f"{found.consecutive_failures}" + (f"+{found.recent_timeouts}t" if found.recent_timeouts else "")
-
-
 def _now(found: views.RouteView, now: datetime) -> str:
     """Who holds it, its last error, until when it rests."""
     shown = named.now_doing(
@@ -55,8 +44,7 @@ def _now(found: views.RouteView, now: datetime) -> str:
         since=found.held_since,
         reason=look.tidy(found.last_error or found.cooldown_reason or ""),
         until=found.cooldown_until,
-        drain=False,
-        pending=None,
+        then="",
         now=now,
     )
     busy = [f"{found.busy}/{found.capacity}"] if found.capacity > 1 and found.busy else []
@@ -79,18 +67,15 @@ def page(found: views.RouteView) -> list[str]:
             ("latency", look.milliseconds(found.latency_ms)),
             ("failures", f"{found.consecutive_failures} in a row, {found.recent_timeouts} recent timeouts"),
             ("last check", _last_check(found)),
-            ("last error", _error(found)),
+            ("last error", stock_words.error(found)),
             ("last success", look.local(found.last_ok_at)),
             ("next check", look.local(found.next_check_at)),
             ("exit", _exit(found)),
-            (
-                "expected",
-                ", ".join([*([found.expected_ip] if found.expected_ip else []), *found.expected_regions]),
-            ),
+            ("expected", stock_words.expected(found)),
             ("held by", _holders(found)),
             ("capacity", f"{found.busy} of {found.capacity} in use" if found.capacity > 1 else ""),
             ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
-            ("labels", named.labels(found.labels)),
+            ("labels", stock_words.labels(found.labels)),
             ("removed", look.local(found.removed_at)),
         ]
     )
@@ -118,13 +103,6 @@ def _last_check(found: views.RouteView) -> str:
     return f"{look.local(found.last_check_at)}: {', '.join(shown) or 'no stage passed'}"
 
 
-def _error(found: views.RouteView) -> str:
-    if not found.last_error:
-        return ""
-    detail = look.tidy(found.last_error_detail or "")
-    return f"{found.last_error}: {detail}" if detail else found.last_error
-
-
 def _exit(found: views.RouteView) -> str:
     if not found.exit_ip:
         return ""
@@ -134,11 +112,9 @@ def _exit(found: views.RouteView) -> str:
 
 def _holders(found: views.RouteView) -> str:
     """One line for each lease: whose, since when, under which fence."""
-    slots = found.slots if isinstance(found.slots, list) else []
     return "\n".join(
         f"#{each.task} since {look.local(each.held_since)}, lease until {look.local(each.lease_until)}, fence {each.fence}"
-        for each in slots
-        if each.task is not None
+        for each in stock_words.leases(found)
     )
 
 

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from taskdeck.engine import views
 
+from ... import stock_words
 from .. import keys, reads, resource_text, route_text
 from ..bridge import Question, Trouble
 from ..states import Glyphs
@@ -86,7 +87,7 @@ class Story:
             return NOTHING
         items = [self._found.route] if self.kind == "route" else self._found
         tasks = tuple(task for each in items for task in holders(each))
-        fences = {each.fence for each in self._leases() if each.task is not None}
+        fences = {each.fence for each in self._leases()}
         return Target(
             self.kind,
             [self.name],
@@ -95,10 +96,10 @@ class Story:
             {self.name: fences.pop() if len(fences) == 1 else 0},
         )
 
-    def _leases(self) -> Sequence[views.SlotView]:
+    def _leases(self) -> Sequence[views.ResourceView | views.SlotView]:
         if self.kind == "resource":
-            return self._found
-        return self._found.route.slots if isinstance(self._found.route.slots, list) else []
+            return [each for each in self._found if each.task is not None]
+        return stock_words.leases(self._found.route)
 
     @property
     def holder(self) -> int | None:
