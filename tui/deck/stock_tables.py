@@ -28,6 +28,7 @@ SCORE_BAR = 5
 SPARK = 6
 """Cells of a line of latencies: two results in each."""
 HELD = ("LEASED", "RUNNING")
+USABLE = ("AVAILABLE", *HELD)
 
 
 # ---- resources ---------------------------------------------------------------------------------------------------------
@@ -200,6 +201,16 @@ def _route_now(found: views.RouteView, now: datetime) -> str:
     if not parts and found.next_check_at and found.state != "DISABLED":
         parts.append(f"check {until(found.next_check_at, now)}")
     return ", ".join(parts)
+
+
+def in_use(found: Sequence[views.ResourceView]) -> str:
+    """`3 of 10 in use`."""
+    return f"{sum(each.state in HELD for each in found)} of {len(found)} in use"
+
+
+def usable(found: Sequence[views.RouteView]) -> str:
+    """`8 of 10 usable`."""
+    return f"{sum(each.state in USABLE for each in found)} of {len(found)} usable"
 
 
 def best_first(found: Sequence[views.RouteView]) -> list[views.RouteView]:

@@ -15,7 +15,6 @@ from taskdeck.engine import views
 from .. import keys, reads, stock_filter, stock_tables
 from ..bridge import Question, Trouble
 from ..states import Glyphs
-from ..stock_tables import HELD
 from ..tables import Cells
 from ..widgets.panes import Pane, ResourceTable, RouteTable, Table, moment
 from ..widgets.text import TextPane
@@ -25,7 +24,6 @@ from .story import ResourceText, RouteText, Story
 
 SETTLED = 0.15
 """Seconds for which the cursor must rest until what is under it is read."""
-USABLE = ("AVAILABLE", *HELD)
 
 
 class StockPage(Page):
@@ -171,9 +169,8 @@ class ResourcesPage(StockPage):
         return {"resources": Question(reads.resources, every=25), **super().questions()}
 
     def summary(self, found: Sequence[Any]) -> str:
-        busy = sum(each.state in HELD for each in found)
         fault = sum(each.state == "FAULT" for each in found)
-        return f"{busy} of {len(found)} in use" + (f", {fault} in FAULT" if fault else "")
+        return stock_tables.in_use(found) + (f", {fault} in FAULT" if fault else "")
 
 
 class RoutesPage(StockPage):
@@ -222,5 +219,4 @@ class RoutesPage(StockPage):
         self.call_after_refresh(self._look_around)
 
     def summary(self, found: Sequence[Any]) -> str:
-        usable = sum(each.state in USABLE for each in found)
-        return f"{usable} of {len(found)} usable; a score of 100 is best"
+        return f"{stock_tables.usable(found)}; a score of 100 is best"

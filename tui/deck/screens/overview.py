@@ -76,12 +76,10 @@ class Overview(Page):
             self._fit()
         if name == "resources":
             self._resources.fill(value)
-            busy = sum(each.state in ("LEASED", "RUNNING") for each in value)
-            self._resources_pane.entitle(f"{busy} of {len(value)} in use")
+            self._resources_pane.entitle(stock_tables.in_use(value))
         elif name == "routes":
             self._routes.fill(stock_tables.best_first(value))
-            usable = sum(each.state in ("AVAILABLE", "LEASED", "RUNNING") for each in value)
-            self._routes_pane.entitle(f"{usable} of {len(value)} usable, best first")
+            self._routes_pane.entitle(f"{stock_tables.usable(value)}, best first")
         elif name == "queue":
             self._queue.fill(value.tasks)
             self._busy = len(value.running)
