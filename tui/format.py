@@ -215,6 +215,11 @@ def block(text: str) -> str:
     return "\n".join(line.rstrip() for line in clean(text).expandtabs(4).strip("\n").split("\n"))
 
 
+def counted(number: int, what: str) -> str:
+    """`1 route`, `2 routes`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def milliseconds(ms: float | None) -> str:
     """A latency for people."""
     return "" if ms is None else f"{ms:.0f} ms"

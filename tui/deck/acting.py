@@ -127,7 +127,7 @@ class Acting:
         except TaskdeckError as error:
             self._deck.say(f"nothing was imported: {error}", wrong=True)
         else:
-            self._deck.say(f"imported {len(lines)} routes" if len(lines) != 1 else "imported 1 route")
+            self._deck.say(f"imported {look.counted(len(lines), 'route')}")
 
     def undo(self) -> None:
         """Take back the last thing that has not been done yet."""

@@ -11,6 +11,7 @@ import typer
 from taskdeck.engine import views
 from taskdeck.engine.errors import UsageError
 
+from .. import format as look
 from .. import output
 from ..commandline import CommandLine
 from ..moments import duration
@@ -44,8 +45,8 @@ def backup(ctx: typer.Context, path: Target = None, keep: Keep = None) -> int:
     else:
         output.line(made["path"])
         output.note(
-            f"{views.size_text(made['bytes'])}, {_counted(made['tasks'], 'task')},"
-            f" {_counted(made['events'], 'event')}: checked and whole"
+            f"{views.size_text(made['bytes'])}, {look.counted(made['tasks'], 'task')},"
+            f" {look.counted(made['events'], 'event')}: checked and whole"
         )
         for old in made["removed"]:
             output.note(f"removed {old}")
@@ -87,10 +88,10 @@ def _story(done: dict[str, Any], line: CommandLine, *, rerun: bool, dry_run: boo
     if not done["known"]:
         told.append("what was done after the backup is not known: the replaced database can't tell")
     elif done["events_after"]:
-        after = f"{_counted(done['events_after'], 'event')} and {_counted(done['tasks_after'], 'new task')}"
+        after = f"{look.counted(done['events_after'], 'event')} and {look.counted(done['tasks_after'], 'new task')}"
         told.append(f"not in the backup, since they came after it: {after}")
     if done["interrupted"]:
-        told.append(f"{_counted(done['interrupted'], 'task')} ran when it was made")
+        told.append(f"{look.counted(done['interrupted'], 'task')} ran when it was made")
     if rerun:
         told.append("--rerun: what was done after the backup may be done again")
     elif done["to_review"]:
@@ -98,7 +99,7 @@ def _story(done: dict[str, Any], line: CommandLine, *, rerun: bool, dry_run: boo
         more = f" and {len(done['to_review']) - 10} more" if len(done["to_review"]) > 10 else ""
         told.append(f"may have been done after it, so that a person must look: {shown}{more}")
         told.append("look: taskdeck list reason:restored   run again: taskdeck retry reason:restored")
-    told.append(f"{_counted(done['left'], 'task')} will go on when an engine starts: taskdeck run")
+    told.append(f"{look.counted(done['left'], 'task')} will go on when an engine starts: taskdeck run")
     return told
 
 
@@ -149,7 +150,7 @@ def _ask(outlook: dict[str, Any]) -> None:
     if not outlook["tasks"] and not outlook["events"]:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        what = f"{_counted(outlook['tasks'], 'task')} and {_counted(outlook['events'], 'event')}"
+        what = f"{look.counted(outlook['tasks'], 'task')} and {look.counted(outlook['events'], 'event')}"
         why = "this asks first, and there is no terminal to ask on"
         raise UsageError(f"prune would archive {what}", why, "look with --dry-run, then add --yes")
     if not typer.confirm("archive them?", err=True):
@@ -177,9 +178,5 @@ def _day(at: str | None) -> str:
 def _archived(done: dict[str, Any], folder: str) -> str:
     if not done["files"]:
         return "nothing is old enough to go"
-    what = f"{_counted(done['tasks'], 'task')} and {_counted(done['events'], 'event')}"
-    return f"archived {what} in {_counted(len(done['files']), 'file')}: {folder}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    what = f"{look.counted(done['tasks'], 'task')} and {look.counted(done['events'], 'event')}"
+    return f"archived {what} in {look.counted(len(done['files']), 'file')}: {folder}"

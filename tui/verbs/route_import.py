@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taskdeck.engine.errors import NotFound, NotPermitted, UsageError
+from taskdeck.engine.errors import UsageError
 
 from .. import format as look
-from .. import output
+from .. import output, route_lists
 from ..commandline import CommandLine
 
 if TYPE_CHECKING:
     from taskdeck.engine.commands import Import
 
-LARGEST = 16 * 2**20 + 1
-"""Bytes that are read at most; of a list that is longer, only that it is."""
-KINDS = ("new", "changed", "duplicate", "bad")
 PAINTS = {"new": "32", "changed": "33", "duplicate": "2", "bad": "31"}
 
 
@@ -46,7 +42,7 @@ def import_routes(
     line: CommandLine = ctx.obj
     from taskdeck.engine import commands
 
-    found = commands.look_at_list(line.config, read(file), scheme=checked_scheme(scheme), group=group)
+    found = commands.look_at_list(line.config, _read(file), scheme=checked_scheme(scheme), group=group)
     _show(line, found)
     can_ask = file != "-" and sys.stdin is not None and sys.stdin.isatty()
     asks = can_ask and not (yes or line.json)
@@ -57,19 +53,11 @@ def import_routes(
     return 2 if found.count("bad") and not (skip_bad or yes) else code
 
 
-def read(file: str) -> bytes:
-    """What stands in a file, or on standard input. Raises `NotFound`, `NotPermitted`, `UsageError`."""
-    if file == "-":
-        return sys.stdin.buffer.read(LARGEST) if sys.stdin is not None else b""
-    try:
-        with Path(file).expanduser().open("rb") as opened:
-            return opened.read(LARGEST)
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {look.tidy(file)}") from None
-    except PermissionError as error:
-        raise NotPermitted(f"{look.tidy(file)} can't be read", error.strerror or "") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{look.tidy(file)} can't be read", getattr(error, "strerror", None) or "") from None
+def _read(file: str) -> bytes:
+    """What stands in a file, or on standard input. Raises what `route_lists.read` does."""
+    if file != "-":
+        return route_lists.read(file)
+    return sys.stdin.buffer.read(route_lists.LARGEST) if sys.stdin is not None else b""
 
 
 def checked_scheme(scheme: str) -> str:
@@ -85,56 +73,39 @@ def _show(line: CommandLine, found: Import) -> None:
         for each in found.lines:
             output.json_line(each)
         return
-    rows = [(str(each.line or "-"), each.kind, each.id or "-", told(each)) for each in found.lines]
+    rows = [
+        (str(each.line or "-"), each.kind, each.id or "-", route_lists.told(each)) for each in found.lines
+    ]
     if rows:
         paints = PAINTS if output.coloured() else {}
         for text in look.table(("LINE", "IS", "ID", "WHAT"), rows, width=output.width(), paints=paints):
             output.line(text)
 
 
-def told(each: Any) -> str:
-    """One line of a preview in words; no part of what stood in the list but its address."""
-    if each.kind == "bad":
-        return f"{each.code}: {each.what}; {each.remedy}" if each.remedy else f"{each.code}: {each.what}"
-    if each.same_as is not None:
-        return f"as line {each.same_as}, which counts"
-    changes = f"  {', '.join(each.changes)}" if each.changes and each.kind == "changed" else ""
-    in_use = "  (in use: from the next lease on)" if each.held and each.kind == "changed" else ""
-    return f"{look.tidy(each.url)}{changes}{in_use}"
-
-
-def summary(found: Import) -> str:
-    """`3 new, 1 changed, 2 duplicate, 1 bad`."""
-    return ", ".join(f"{found.count(kind)} {kind}" for kind in KINDS if found.count(kind)) or "nothing in it"
-
-
 def _is_wanted(found: Import, *, asks: bool, leaves_out: bool) -> bool:
     """Shall it be written? Where nobody can be asked bad lines must have been foreseen."""
-    count, bad = found.count("new") + found.count("changed"), found.count("bad")
+    count = route_lists.to_write(found)
     if not count or not asks:
-        return bool(count) and (not bad or leaves_out)
+        return bool(count) and (leaves_out or not found.count("bad"))
     output.flush()
-    without = f", without {bad} bad {_lines(bad)}" if bad else ""
-    if not typer.confirm(f"import {count} {'route' if count == 1 else 'routes'}{without}?", err=True):
+    if not typer.confirm(f"{route_lists.wish(found)}?", err=True):
         raise typer.Abort
     return True
-
-
-def _lines(count: int) -> str:
-    return "line" if count == 1 else "lines"
 
 
 def _end(line: CommandLine, found: Import, *, written: bool) -> int:
     """Say what was done."""
     if line.json:
-        counts: dict[str, Any] = {kind: found.count(kind) for kind in KINDS}
+        counts: dict[str, Any] = {kind: found.count(kind) for kind in route_lists.KINDS}
         output.json_line({"summary": {**counts, "written": written}})
         return 0
     output.flush()
     if written:
-        output.note(f"imported: {summary(found)}")
-    elif found.count("bad") and found.count("new") + found.count("changed"):
-        output.note(f"nothing was imported: {summary(found)}; correct the bad lines, or add --skip-bad")
+        output.note(f"imported: {route_lists.summary(found)}")
+    elif found.count("bad") and route_lists.to_write(found):
+        output.note(
+            f"nothing was imported: {route_lists.summary(found)}; correct the bad lines, or add --skip-bad"
+        )
     else:
-        output.note(f"nothing was imported: {summary(found)}")
+        output.note(f"nothing was imported: {route_lists.summary(found)}")
     return 0

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from taskdeck.engine.config import Config
 
-from ...verbs import route_import
+from ... import route_lists
 from ..states import Glyphs
 from ..tables import Cells, Plan
 from ..widgets.cells import shown
@@ -35,7 +35,7 @@ async def look_at(config: Config, file: str) -> Import:
     """What importing this file would change; read and compared in a thread. Raises `TaskdeckError`."""
     from taskdeck.engine import commands
 
-    return await asyncio.to_thread(lambda: commands.look_at_list(config, route_import.read(file)))
+    return await asyncio.to_thread(lambda: commands.look_at_list(config, route_lists.read(file)))
 
 
 def import_columns(width: int) -> list[Column]:
@@ -51,7 +51,7 @@ def import_cells(found: Any, now: datetime, glyphs: Glyphs) -> Cells:
         "line": (str(found.line or "-"), "dim"),
         "kind": (found.kind, LOOKS.get(found.kind, "")),
         "id": (found.id or "-", ""),
-        "what": (route_import.told(found), LOOKS["bad"] if found.kind == "bad" else ""),
+        "what": (route_lists.told(found), LOOKS["bad"] if found.kind == "bad" else ""),
     }
 
 
@@ -74,22 +74,16 @@ class ImportPage(ModalScreen["Import | None"]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="window"):
             yield Static(
-                Content.styled(shown(f"{self._file}: {route_import.summary(self._found)}"), "bold"),
+                Content.styled(shown(f"{self._file}: {route_lists.summary(self._found)}"), "bold"),
                 markup=False,
             )
             yield self._table
             yield Static(Content(self._ask()), markup=False)
 
     def _ask(self) -> str:
-        count, bad = self._count, self._found.count("bad")
-        if not count:
+        if not route_lists.to_write(self._found):
             return "nothing to import   esc closes"
-        without = f", without {bad} bad {'line' if bad == 1 else 'lines'}" if bad else ""
-        return f"y import {count} {'route' if count == 1 else 'routes'}{without}   n leave it"
-
-    @property
-    def _count(self) -> int:
-        return self._found.count("new") + self._found.count("changed")
+        return f"y {route_lists.wish(self._found)}   n leave it"
 
     def on_mount(self) -> None:
         self._since = moment()
@@ -97,6 +91,6 @@ class ImportPage(ModalScreen["Import | None"]):
         self._table.focus()
 
     def action_answer(self, yes: bool) -> None:
-        if moment() - self._since < DEAF or (yes and not self._count):
+        if moment() - self._since < DEAF or (yes and not route_lists.to_write(self._found)):
             return
         self.dismiss(self._found if yes else None)
