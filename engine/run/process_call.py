@@ -31,7 +31,7 @@ from .messages import Outcome, Started, Welcome
 from .processes import Process, all_within
 from .protocol import LineProtocol
 from .python_logs import open_log, tail_of
-from .request_log import ROUTE_FAULTS, RequestLog
+from .request_log import RequestLog, is_of_route
 from .strays import Closed, Commands
 
 LEFT_BEHIND_GRACE = 1.0
@@ -187,10 +187,10 @@ class ProcessCall(ABC):
 
     def route_fault(self) -> Failure | None:
         """The fault of the route where the last thing that was tried by it failed for that."""
-        lent = self.attempt.passage.lent
-        if lent is None or lent.last is None or lent.last.error_type not in ROUTE_FAULTS:
+        held, lent = self.attempt.held, self.attempt.passage.lent
+        if lent is None or lent.last is None or not is_of_route(held.exit, lent.last):
             return None
-        return self.attempt.held.route_fault(lent.last)
+        return held.route_fault(lent.last)
 
     def _outcome(self, process: Process) -> Outcome:
         """A cancel beats the exit code; a pause or drain beats it once the process was told to end."""

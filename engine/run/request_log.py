@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..edge.exits import Exit
 from ..edge.forwarder import Finding
 from ..edge.judging import is_tunnelled
 from ..edge.local_faults import local_fault
@@ -134,14 +135,13 @@ class RequestLog:
         when = Circumstances(exit, "probe", passage.connected, is_tunnelled(exit, str(url)))
         told = told_by_forwarder(error) if self.by_forwarder else None
         verdict = told or self._judged(error, when, passage)
-        is_routes = exit.is_proxy and _is_routes(verdict.error_type, passage)
+        is_routes = is_of_route(exit, verdict, connected=passage.connected)
         if is_routes:
             setattr(error, BLAMED, verdict)
         kind = str(verdict.error_type) if is_routes else type(error).__name__
         self._add(method, url, error=kind, ms=self._ms(passage))
         if self.host and not told:
-            neutral = verdict.error_type if verdict.error_type.neutral else _neutral(passage)
-            self._report(self.host, verdict.error_type if is_routes else neutral, detail=verdict.detail)
+            self._report_failure(self.host, verdict, connected=passage.connected)
 
     def told_by_process(self, said: dict[str, Any]) -> None:
         """A request that a sync handler's process made by the local proxy, which has told what it saw of the route."""
@@ -164,13 +164,8 @@ class RequestLog:
 
     def passed(self, finding: Finding) -> None:
         """What a connection by the local proxy came to; any thread. What TLS hides says nothing of the target."""
-        verdict = finding.verdict
-        if verdict is not None:
-            is_routes = verdict.error_type in ROUTE_FAULTS or verdict.error_type is ErrorType.TCP_RESET
-            kind = (
-                verdict.error_type if is_routes or verdict.error_type.neutral else ErrorType.PROBE_TARGET_DOWN
-            )
-            self._report(finding.host, kind, detail=verdict.detail)
+        if finding.verdict is not None:
+            self._report_failure(finding.host, finding.verdict, connected=False)
         elif finding.status:
             self.told(finding.host, Told(finding.status, after=finding.retry_after))
         else:
@@ -223,6 +218,13 @@ class RequestLog:
             return Verdict(ErrorType.INTERNAL, f"the worker was busy for {passage.lag:.1f} s meanwhile")
         return verdict
 
+    def _report_failure(self, host: str, verdict: Verdict, *, connected: bool) -> None:
+        """What is not the route's went wrong behind it: the target's, where its connection stood; else it can't be told."""
+        kind = verdict.error_type
+        if not kind.neutral and not is_of_route(self._attempt.held.exit, verdict, connected=connected):
+            kind = ErrorType.PROBE_TARGET_DOWN if connected else ErrorType.INTERNAL
+        self._report(host, kind, detail=verdict.detail)
+
     def _report(
         self,
         host: str,
@@ -269,13 +271,11 @@ def _verdict(error: BaseException, when: Circumstances) -> Verdict:
     return classify(error, when)
 
 
-def _neutral(passage: Passage) -> ErrorType:
-    """What went wrong behind the route: the target's, where its connection stood; else it can't be told."""
-    return ErrorType.PROBE_TARGET_DOWN if passage.connected else ErrorType.INTERNAL
-
-
-def _is_routes(kind: ErrorType, passage: Passage) -> bool:
-    return kind in ROUTE_FAULTS or (kind is ErrorType.TCP_RESET and not passage.connected)
+def is_of_route(exit: Exit, verdict: Verdict, *, connected: bool = False) -> bool:
+    """Is this the fault of the route? `connected`: did a connection to the target stand? Without a proxy nothing is."""
+    kind = verdict.error_type
+    cut_off = kind is ErrorType.TCP_RESET and not connected
+    return exit.is_proxy and (kind in ROUTE_FAULTS or cut_off)
 
 
 def _shown(host: str) -> str:

@@ -94,7 +94,11 @@ async def test_the_way_out_ends_with_the_attempt_and_serves_nobody_else(tmp_path
 
 @pytest.mark.parametrize(
     ("behaviour", "password", "kind"),
-    [(Behaviour(Fault.REFUSE), PASSWORD, "tcp_refused"), (Behaviour(), "wrongpw", "proxy_auth")],
+    [
+        (Behaviour(Fault.REFUSE), PASSWORD, "tcp_refused"),
+        (Behaviour(Fault.RESET), PASSWORD, "tcp_reset"),
+        (Behaviour(), "wrongpw", "proxy_auth"),
+    ],
 )
 async def test_a_command_that_fails_for_its_route_is_no_fault_of_the_task_and_never_goes_direct(
     tmp_path: Path, behaviour: Behaviour, password: str, kind: str
@@ -234,6 +238,19 @@ async def test_a_limit_of_bandwidth_holds_for_handlers_and_commands(
 
     async with FakeJudge() as judge, SocksProxy(login=("bob", PASSWORD)) as proxy:
         await driven(tmp_path, act)
+
+
+async def test_without_a_route_a_target_that_refuses_is_no_fault_of_one(tmp_path: Path) -> None:
+    def act(double: EngineDouble) -> None:
+        for more in ({}, {"route": m.LeasedRoute("home", "direct", "", 0, "", "")}):
+            fence = double.shell(sys.executable, "-c", LOOK, url, bandwidth=1e6, **more)
+            failure = double.failure(fence)
+            assert (failure["class_"], failure["detail"]) == ("retryable", "1"), failure
+        assert results(double) == [("127.0.0.1", "INTERNAL", 0)]  # of the route of the second
+
+    async with FakeJudge() as judge:
+        url = judge.url("/ip")
+    await driven(tmp_path, act)
 
 
 async def test_behind_the_limit_a_failing_route_is_still_the_routes_fault(tmp_path: Path) -> None:
