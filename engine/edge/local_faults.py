@@ -8,9 +8,9 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
 
 from ..rules.route_errors import ErrorType
+from .probe_errors import causes
 
 NETWORK = frozenset(
     {errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM}
@@ -24,7 +24,7 @@ RESOLVER = frozenset({socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY, so
 
 def local_fault(error: BaseException) -> ErrorType | None:
     """The neutral type of a failure of this host; None for every other."""
-    for one in _chain(error):
+    for one in causes(error):
         if isinstance(one, socket.gaierror):
             return ErrorType.LOCAL_NET_DOWN if one.errno in RESOLVER else None
         if isinstance(one, ssl.SSLError):
@@ -34,18 +34,3 @@ def local_fault(error: BaseException) -> ErrorType | None:
         if isinstance(one, OSError) and one.errno in SHORT_OF:
             return ErrorType.INTERNAL
     return None
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from; aiohttp and python-socks keep the system's error beside theirs or as their cause."""
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        one = waiting.pop(0)
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        inner = getattr(one, "os_error", None)
-        waiting += [before, inner if isinstance(inner, BaseException) else None]

@@ -89,7 +89,7 @@ class _Facts:
     """An error with those it came from, as names, numbers and one text."""
 
     def __init__(self, error: BaseException, when: Circumstances) -> None:
-        chain = list(_chain(error))
+        chain = list(causes(error))
         self.error = error
         self.when = when
         self.names = {kind.__name__ for one in chain for kind in type(one).__mro__}
@@ -109,8 +109,8 @@ class _Facts:
         return exit.is_proxy and (str(host).strip("[]").lower(), port) == (exit.host.lower(), exit.port)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it came from, and the operating system's error that aiohttp keeps beside it.
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it came from (python-socks), and the operating system's error that aiohttp keeps beside it.
 
     What was being handled counts too: in Python 3.11.7, TLS within TLS fails by a TypeError that hides the reason.
     """
@@ -195,7 +195,7 @@ def _tls(facts: _Facts) -> Verdict | None:
 
 
 def _tls_reason(facts: _Facts) -> str:
-    for one in _chain(facts.error):
+    for one in causes(facts.error):
         reason = getattr(one, "verify_message", None) or getattr(one, "reason", None)
         if isinstance(reason, str):
             return reason
