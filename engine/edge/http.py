@@ -113,9 +113,9 @@ def _connector(
     exit: Exit, tls: ssl.SSLContext | None, fresh: bool, family: socket.AddressFamily
 ) -> BaseConnector:
     if exit.scheme in SOCKS4 | SOCKS5:
-        from .socks import connector
+        from .socks import SocksConnector
 
-        made: BaseConnector = connector(exit, ssl=tls or True, force_close=fresh)
+        made: BaseConnector = SocksConnector(exit, ssl=tls or True, force_close=fresh)
     else:
         import aiohttp
 

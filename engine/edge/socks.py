@@ -12,47 +12,27 @@ import ssl as tls
 from typing import TYPE_CHECKING, Any
 
 from aiohttp_socks import ProxyConnector
-from python_socks import ProxyType
-from python_socks.async_.asyncio import Proxy
 
-from .exits import SOCKS5, Exit, Scheme
+from .exits import Exit
+from .tunnels import socks_socket
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
-
-UNBOUNDED = 24 * 3600.0
-"""Seconds; without a limit of its own python-socks takes 60, against the word of who set none."""
-
-
-def connector(exit: Exit, **options: Any) -> SocksConnector:
-    """The connector for one SOCKS exit; `options` are those of aiohttp's TCPConnector."""
-    return SocksConnector(
-        host=exit.host,
-        port=exit.port,
-        proxy_type=ProxyType.SOCKS5 if exit.scheme in SOCKS5 else ProxyType.SOCKS4,
-        username=exit.username,
-        password=exit.password,
-        rdns=exit.scheme is not Scheme.SOCKS4,
-        **options,
-    )
 
 
 class SocksConnector(ProxyConnector):
     """One SOCKS proxy. Cancelling or timing out ends the socket at once, in whatever step."""
 
+    def __init__(self, exit: Exit, **options: Any) -> None:
+        """`options` are those of aiohttp's TCPConnector."""
+        super().__init__(exit.host, exit.port, **options)
+        self._exit = exit
+
     async def _connect_via_proxy(
         self, host: str, port: int, ssl: tls.SSLContext | None = None, timeout: float | None = None
     ) -> tuple[asyncio.Transport, ResponseHandler]:
-        proxy = Proxy(
-            proxy_type=self._proxy_type,
-            host=self._proxy_host,
-            port=self._proxy_port,
-            username=self._proxy_username,
-            password=self._proxy_password,
-            rdns=self._rdns,
-        )
         async with asyncio.timeout(timeout):
-            sock = await proxy.connect(host, port, timeout=UNBOUNDED)
+            sock = await socks_socket(self._exit, host, port)
             try:
                 return await self._loop.create_connection(
                     self._factory,

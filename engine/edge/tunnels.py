@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import ssl
 from contextlib import suppress
 from functools import cache
@@ -23,6 +24,8 @@ MOST_HEAD = 64 * 1024
 """Bytes of a proxy's answer to CONNECT."""
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of a host is tried beside the first."""
+UNBOUNDED = 24 * 3600.0
+"""Seconds; without a limit of its own python-socks takes 60, against the word of who set another."""
 
 
 class Stream(NamedTuple):
@@ -133,8 +136,9 @@ async def _connect(exit: Exit, stream: Stream, host: str, port: int) -> Stream:
     return stream
 
 
-async def _socks(exit: Exit, host: str, port: int) -> Stream:
-    proxy_type, proxy = await asyncio.to_thread(_socks_library)
+async def socks_socket(exit: Exit, host: str, port: int) -> socket.socket:
+    """A socket to `host:port` through a SOCKS exit, with no limit of time of its own. Raises what python-socks raises."""
+    proxy_type, proxy = _socks_library()
     asked = proxy(
         proxy_type=proxy_type.SOCKS5 if exit.scheme in SOCKS5 else proxy_type.SOCKS4,
         host=exit.host,
@@ -143,7 +147,12 @@ async def _socks(exit: Exit, host: str, port: int) -> Stream:
         password=exit.password,
         rdns=exit.scheme is not Scheme.SOCKS4,
     )
-    sock = await asked.connect(host, port, timeout=24 * 3600.0)  # the limit is ours
+    return await asked.connect(host, port, timeout=UNBOUNDED)
+
+
+async def _socks(exit: Exit, host: str, port: int) -> Stream:
+    await asyncio.to_thread(_socks_library)
+    sock = await socks_socket(exit, host, port)
     try:
         return Stream(*await asyncio.open_connection(sock=sock, limit=MOST_HEAD))
     except BaseException:

@@ -540,7 +540,7 @@ async def test_the_outer_budget_holds_even_where_a_library_does_not_let_go(
 ) -> None:
     # the connector of aiohttp-socks as it comes, which doesn't end when cancelled in a TLS handshake
     stock = ProxyConnector(host="127.0.0.1", port=1, rdns=True)
-    monkeypatch.setattr("taskdeck.engine.edge.socks.connector", lambda *_, **__: stock)
+    monkeypatch.setattr("taskdeck.engine.edge.socks.SocksConnector", lambda *_, **__: stock)
     async with course(Scheme.SOCKS5, Behaviour(Fault.SILENT_TUNNEL), login=False) as at:
         stock._proxy_port = at.proxy.port
         async with asyncio.timeout(30):  # by itself it would take a minute
