@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 BEAT = 0.02
 """Seconds between two looks at the loop's lag."""
+MOST_LAG = 0.05
+"""Seconds that the loop may be late before what was measured meanwhile says more about this machine than about the exit."""
 
 
 @dataclass(frozen=True)

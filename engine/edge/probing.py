@@ -21,20 +21,17 @@ from .exits import Exit
 from .http import Timeouts, session
 from .judging import Address, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
-from .probe_limits import Budgets, LagMeter, RequestLimit
+from .probe_limits import MOST_LAG, Budgets, LagMeter, RequestLimit
 from .probe_results import Asked, ProbeResult, Stage
+from .tunnels import HAPPY_EYEBALLS
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 __all__ = ["Budgets", "Judge", "Outside", "ProbeResult", "Stage", "probe"]
 
-MOST_LAG = 0.05
-"""Seconds that the loop may be late during a check before its time says more about this machine than about the exit."""
 LAST_TICKS = 0.1
 """Seconds that a check over its budget gets for closing its sockets before it is left to itself."""
-HAPPY_EYEBALLS = 0.25
-"""Seconds before a second address of the proxy is tried beside the first."""
 
 
 async def probe(

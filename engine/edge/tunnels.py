@@ -19,6 +19,7 @@ from ..rules.route_errors import ErrorType
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme
 from .local_faults import local_fault
 from .probe_errors import Circumstances, Verdict, classify, connect_verdict
+from .proxy_requests import status_of
 
 MOST_HEAD = 64 * 1024
 """Bytes of a proxy's answer to CONNECT."""
@@ -124,15 +125,13 @@ async def _connect(exit: Exit, stream: Stream, host: str, port: int) -> Stream:
     head += f"Proxy-Authorization: {login}\r\n" if login else ""
     stream.writer.write(f"{head}\r\n".encode("latin-1"))
     try:
-        answer = await stream.reader.readuntil(b"\r\n\r\n")
-        version, status = answer.split(b"\r\n", 1)[0].split(b" ", 2)[:2]
-        number = int(status) if version.startswith(b"HTTP/1.") else 0
-    except (ValueError, asyncio.LimitOverrunError):
-        number = 0
-    if not 100 <= number <= 599:
+        status = status_of(await stream.reader.readuntil(b"\r\n\r\n"))
+    except asyncio.LimitOverrunError:
+        status = 0
+    if not 100 <= status <= 599:
         raise NoTunnel(Verdict(ErrorType.PROXY_PROTO, "the proxy's answer is not HTTP"))
-    if not 200 <= number <= 299:
-        raise NoTunnel(connect_verdict(number))
+    if not 200 <= status <= 299:
+        raise NoTunnel(connect_verdict(status))
     return stream
 
 

@@ -15,7 +15,7 @@ from ..edge.forwarder import Finding
 from ..edge.judging import is_tunnelled
 from ..edge.local_faults import local_fault
 from ..edge.probe_errors import Circumstances, ErrorType, Verdict, classify
-from ..edge.probe_limits import LagMeter
+from ..edge.probe_limits import MOST_LAG, LagMeter
 from ..rules.cleaning import clean
 from ..rules.hosts import bare_host
 from ..rules.retry_after import retry_after
@@ -29,8 +29,6 @@ EVERY = 1.0
 """Seconds between two HTTP_REQUEST events of one attempt."""
 LONGEST_BLOCK = 86400.0
 """Seconds for which a target may ask to be left alone."""
-MOST_LAG = 0.05
-"""Seconds that the loop may be late before the time of a request says nothing of its route any more."""
 MOST_LAG_SHARE = 0.1
 """Of the time that a request took, the share for which the loop may have stood still before a timeout is our own."""
 MOST = 50
