@@ -18,7 +18,7 @@ from ..errors import UsageError
 from .bandwidth import parse_rate
 from .filters import parse
 from .needs import NAME
-from .references import fault_of
+from .references import fault_of, kind_of
 from .timing import format_duration, parse_duration
 
 TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
@@ -278,9 +278,9 @@ class References(Texts):
     example = '["env:API_TOKEN", "file:/run/secrets/token"]'
 
     def read_one(self, item: Any) -> str:
-        if not isinstance(item, str) or (fault := fault_of(item)).startswith("expected"):
+        if not isinstance(item, str) or not kind_of(item):
             raise Wrong("expected references to secrets, one of them is a literal", f"write {self.example}")
-        if fault:
+        if fault := fault_of(item):
             raise Wrong(fault, "correct it, or write a reference of another form")
         return item
 

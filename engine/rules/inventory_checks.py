@@ -11,7 +11,7 @@ from typing import Any
 from .checks import Check, Text, Texts, Wrong, shown, toml_value
 from .needs import NAME, needs_text, parse_needs
 from .readiness import EXAMPLE, parse_check
-from .references import FORMS, fault_of
+from .references import FORMS, fault_of, kind_of
 from .route_urls import BadRouteUrl, RouteUrl, parse_route_url
 
 
@@ -165,12 +165,12 @@ class Reference(Check):
     """One secret by reference. A literal is refused and never repeated."""
 
     def read(self, raw: Any) -> str:
-        if not isinstance(raw, str) or (fault := fault_of(raw)).startswith("expected"):
+        if not isinstance(raw, str) or not kind_of(raw):
             raise Wrong(
                 "expected a reference to the password, not the password itself",
                 f"write {FORMS}, and put it there",
             )
-        if fault:
+        if fault := fault_of(raw):
             raise Wrong(fault, f"write {FORMS}")
         return raw
 
