@@ -12,6 +12,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from ..errors import UsageError
+from ..rules.hosts import with_port
 
 
 class Scheme(StrEnum):
@@ -74,8 +75,7 @@ class Exit:
     @property
     def place(self) -> str:
         """`host:port`, IPv6 in brackets; empty for a direct exit."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" if self.is_proxy else ""
+        return with_port(self.host, self.port) if self.is_proxy else ""
 
     def shown(self) -> str:
         """The URL for people: without the password, and without a name that stands alone (often a key)."""

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from aiohttp import web
 
 from ..errors import Unavailable, UsageError
+from ..rules.hosts import with_port
 
 if TYPE_CHECKING:
     from aiohttp.web_protocol import RequestHandler
@@ -85,10 +86,14 @@ class JudgeServer:
         """The addresses as they are bound."""
         return [Listen(*sock.getsockname()[:2]) for server in self._servers for sock in server.sockets]
 
+    @property
+    def urls(self) -> list[str]:
+        """The URL of each address."""
+        return [f"{'https' if self._tls else 'http'}://{with_port(*each)}" for each in self.places]
+
     def url(self, path: str = "") -> str:
         """The URL of a path at the first address."""
-        host, port = self.places[0]
-        return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}{path}"
+        return self.urls[0] + path
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ..clock import Clock
 from ..rules.cleaning import clean
+from ..rules.hosts import with_port
 from ..rules.readiness import Check
 from .proxy_requests import status_of
 from .short_commands import Limits, ask
@@ -85,8 +86,8 @@ async def _page(url: str) -> Readiness:
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        place = f"[{host}]" if ":" in host else host
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {place}:{port}\r\nConnection: close\r\n\r\n".encode())
+        place = with_port(host, port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode())
         status = status_of(await reader.readuntil(b"\r\n\r\n"))
     finally:
         writer.transport.abort()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
+from ..rules.hosts import with_port
 from ..rules.route_errors import ErrorType
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme
 from .local_faults import local_fault
@@ -119,7 +120,7 @@ async def _dial(host: str, port: int) -> Stream:
 
 
 async def _connect(exit: Exit, stream: Stream, host: str, port: int) -> Stream:
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    place = with_port(host, port)
     login = login_header(exit)
     head = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n"
     head += f"Proxy-Authorization: {login}\r\n" if login else ""

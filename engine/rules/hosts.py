@@ -1,4 +1,6 @@
-"""A bare host name out of what people and handlers call a host. Must not look anything up."""
+"""A bare host name out of what people and handlers call a host, and how a host is written with its port. Must not look
+anything up.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +29,8 @@ def named_host(given: str) -> str:
     if not (host := bare_host(given)):
         raise ValueError("name the host that refuses, such as shop.example.org")
     return host
+
+
+def with_port(host: str, port: int) -> str:
+    """`host:port`; an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .hosts import with_port
+
 SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h", "direct")
 
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -40,10 +42,9 @@ def shown_url(scheme: str, host: str, port: int, username: str, has_password: bo
 
     if scheme == "direct":
         return "direct://"
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     alone = not has_password and not scheme.startswith("socks4")
     login = "" if not username else ("***" if alone else quote(username, safe="")) + "@"
-    return f"{scheme}://{login}{place}"
+    return f"{scheme}://{login}{with_port(host, port)}"
 
 
 def parse_route_url(text: str) -> RouteUrl:

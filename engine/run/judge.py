@@ -50,6 +50,6 @@ async def _serve(
 
     loop.add_signal_handler(signal.SIGHUP, read_anew)
     async with JudgeServer(places, tls) as server:
-        for host, port in server.places:
-            told(f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}")
+        for url in server.urls:
+            told(url)
         await over.wait()
