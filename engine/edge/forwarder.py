@@ -146,32 +146,25 @@ class Forwarder:
     async def _serve(self, client: Stream, request: ProxyRequest) -> None:
         """Pass it on; once more where a proxy answers that it wants another login than it was sent, and there is one."""
         for again in (True, False):
-            onward = await self._onward(request)
+            exit, onward = await self.around.exit(), None
             try:
+                onward = await self._onward(exit, request)
                 return await self._pass(client, onward, request)
             except NoTunnel as error:
-                refused = error.verdict.error_type is ErrorType.PROXY_AUTH and not request.body
-                if not (refused and again and await self.around.renew()):
+                refused = error.verdict.error_type is ErrorType.PROXY_AUTH
+                whole = onward is None or not request.body  # none of the body is under way
+                if not (refused and whole and again and await self.around.renew()):
                     raise
             finally:
-                onward.writer.transport.abort()
+                if onward is not None:
+                    onward.writer.transport.abort()
 
-    async def _onward(self, request: ProxyRequest) -> Stream:
-        """The way to the target, with the login that holds now."""
-        for again in (True, False):
-            exit = await self.around.exit()
-            try:
-                if request.tunnels or exit.scheme not in WEB:
-                    return await open_tunnel(
-                        exit, request.host, request.port, within=self.within, tls=self.tls
-                    )
-                request.login, request.absolute = login_header(exit), True
-                return await reach_proxy(exit, within=self.within, tls=self.tls)
-            except NoTunnel as error:
-                refused = error.verdict.error_type is ErrorType.PROXY_AUTH
-                if not (refused and again and await self.around.renew()):
-                    raise
-        raise AssertionError("the second try returns or raises")
+    async def _onward(self, exit: Exit, request: ProxyRequest) -> Stream:
+        """The way to the target."""
+        if request.tunnels or exit.scheme not in WEB:
+            return await open_tunnel(exit, request.host, request.port, within=self.within, tls=self.tls)
+        request.login, request.absolute = login_header(exit), True
+        return await reach_proxy(exit, within=self.within, tls=self.tls)
 
     async def _pass(self, client: Stream, onward: Stream, request: ProxyRequest) -> None:
         if request.tunnels:

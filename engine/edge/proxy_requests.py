@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 _HOP = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive|te|trailer|upgrade)[ \t]*:", re.IGNORECASE)
 """Headers that are meant for the next hop alone."""
@@ -62,8 +62,12 @@ def read_request(head: bytes) -> ProxyRequest:
         raise Unclear(400, "the address can't be read") from None
     if not host or not port or parts.username is not None or not (tunnels or parts.scheme == "http"):
         raise Unclear(400, "the address must be host:port for CONNECT, http://host/path for anything else")
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return ProxyRequest(tunnels, host, port, lines, path.encode(), 0 if tunnels else _length(lines))
+    return ProxyRequest(tunnels, host, port, lines, path_of(parts).encode(), 0 if tunnels else _length(lines))
+
+
+def path_of(url: SplitResult) -> str:
+    """What the host of a URL is asked for: its path, with the query."""
+    return (url.path or "/") + (f"?{url.query}" if url.query else "")
 
 
 def onward_headers(lines: list[bytes]) -> Iterable[bytes]:

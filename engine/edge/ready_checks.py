@@ -16,7 +16,7 @@ from ..clock import Clock
 from ..rules.cleaning import clean
 from ..rules.hosts import with_port
 from ..rules.readiness import Check
-from .proxy_requests import status_of
+from .proxy_requests import path_of, status_of
 from .short_commands import Limits, ask
 
 MOST_OUTPUT = 64 * 1024
@@ -85,9 +85,8 @@ async def _page(url: str) -> Readiness:
     host, port = parts.hostname or "", parts.port or (443 if secure else 80)
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        place = with_port(host, port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode())
+        head = f"GET {path_of(parts)} HTTP/1.1\r\nHost: {with_port(host, port)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
         status = status_of(await reader.readuntil(b"\r\n\r\n"))
     finally:
         writer.transport.abort()

@@ -128,9 +128,14 @@ async def test_a_body_and_the_status_and_headers_of_a_plain_answer_pass() -> Non
             )
             await writer.drain()
 
-    for kind, scheme in ((SocksProxy, "socks5"), (HttpProxy, "http")):
-        async with Echo() as target, kind() as proxy:
-            around = Around(exit_of(proxy, scheme))
+    for kind, scheme, first in (
+        (SocksProxy, "socks5", "new"),
+        (SocksProxy, "socks5", "old"),  # refused before any of the body is under way
+        (HttpProxy, "http", "new"),
+    ):
+        async with Echo() as target, kind(login=("bob", "new")) as proxy:
+            new = exit_of(proxy, scheme, "bob", "new")
+            around = Around(exit_of(proxy, scheme, "bob", first), later=[new])
             async with forwarder(around) as (made, port):
                 url = f"http://127.0.0.1:{target.port}/a?b=c"
                 status, body, _ = await fetch(port, url, data=b"x" * 200_000)
