@@ -15,7 +15,7 @@ import msgspec
 from ..config import Config
 from ..credentials import look_up
 from ..edge import secret_files
-from ..errors import Refused, TaskdeckError
+from ..errors import Refused, TaskdeckError, Unavailable
 from ..rules import route_merge as rules
 from ..rules.route_import import ImportFault, read_list
 from ..rules.route_merge import BAD, CHANGED, NEW, ImportLine, KnownRoute, Offer
@@ -37,9 +37,8 @@ class Import(msgspec.Struct, frozen=True):
 
     lines: list[ImportLine]
     offers: list[Offer]
-    passwords: dict[str, str]
-    """By the id that the line would get; offers name a line's own id only."""
-    ids: dict[int, str]
+    passwords: dict[int, str]
+    """Those to be written, by line."""
 
     def __repr__(self) -> str:
         return f"<a list of {len(self.lines)} lines>"
@@ -68,17 +67,8 @@ def look(reader: Reader | None, raw: bytes, scheme: str, group: str) -> Import:
     merged = rules.merged(offered, known)
     lines = [*merged, *rules.bad_lines(faults), *rules.repeated_lines(found)]
     lines.sort(key=lambda line: line.line)
-    wanted = {
-        line.line: (line.id, offer)
-        for line, offer in zip(merged, offered, strict=True)
-        if line.kind in (NEW, CHANGED)
-    }
-    return Import(
-        lines,
-        [offer for _, offer in wanted.values()],
-        {name: changed[number] for number, (name, _) in wanted.items() if number in changed},
-        {number: name for number, (name, _) in wanted.items() if number in changed},
-    )
+    wanted = [offer for line, offer in zip(merged, offered, strict=True) if line.kind in (NEW, CHANGED)]
+    return Import(lines, wanted, {each.line: changed[each.line] for each in wanted if each.line in changed})
 
 
 def _changed(
@@ -109,27 +99,22 @@ def carry_out(
     if not found.passwords:
         return write([msgspec.to_builtins(each) for each in found.offers])
     folder = secret_files.folder_of(config.db)
+    ids = {each.line: each.id for each in found.lines}
     with secret_files.held(folder):
-        files = secret_files.write(folder, found.passwords)
+        files = secret_files.write(
+            folder, {ids[line]: password for line, password in found.passwords.items()}
+        )
         try:
-            lines = write(
-                [_referring(each, files.get(found.ids.get(each.line, ""))) for each in found.offers]
-            )
-        except TaskdeckError as error:
-            if not _may_be_written(error):
-                secret_files.remove(files.values())
+            lines = write([_referring(each, files.get(ids[each.line])) for each in found.offers])
+        except Unavailable:
+            raise  # the engine may have written before it went away: a file too many harms nobody, one too few does
+        except TaskdeckError:
+            secret_files.remove(files.values())
             raise
         left = known()
         # A route in use may still need its old password; its file goes with the next import.
         secret_files.sweep(folder, _referred(left), {each.id for each in left if each.held})
     return lines
-
-
-def _may_be_written(error: TaskdeckError) -> bool:
-    """Did the engine go away before it answered? Then the files stay: one too many harms nobody, one too few does."""
-    from ..errors import Unavailable
-
-    return isinstance(error, Unavailable)
 
 
 def _referring(offer: Offer, file: Path | None) -> Any:
