@@ -48,9 +48,9 @@ def failed(
     uniform: Uniform,
 ) -> Blame:
     """The route let the task down with this error, if it was the route. Who tells the same twice is heard once."""
-    source = f"task:{task['id']}/{task['attempt']}"
     if error.neutral:
         return Blame.NOBODY
+    source = _source(task)
     target = target or routes.last_target(tx, route_id, source) or task["target"]
     blame = Blame.ROUTE
     if error is ErrorType.TUNNEL_FAILED:
@@ -71,12 +71,10 @@ def failed(
 def _answered(
     tx: Transaction, task: Task, result: RouteResult, target: str, config: Config, uniform: Uniform
 ) -> None:
+    route_id, source = result.route_id, _source(task)
     if not target:  # something came back, and TLS hid what
-        source = f"task:{task['id']}/{task['attempt']}"
-        return _record(
-            tx, result.route_id, Sample(tx.boot, None, of_probe=False), source, "", config, uniform
-        )
-    route_id, blame = result.route_id, rules.blame_status(result.status, config.routing.blocked)
+        return _record(tx, route_id, Sample(tx.boot, None, of_probe=False), source, "", config, uniform)
+    blame = rules.blame_status(result.status, config.routing.blocked)
     if result.secure:  # a status that a proxy may have made up is no witness
         route_targets.reached(tx, route_id, target)
     if blame is Blame.BLOCKED:
@@ -88,7 +86,6 @@ def _answered(
     elif blame is Blame.NOBODY:
         route_targets.succeeded(tx, route_id, target)
         sample = Sample(tx.boot, None, result.ms, of_probe=False)
-        source = f"task:{task['id']}/{task['attempt']}"
         _record(tx, route_id, sample, source, target, config, uniform)
 
 
@@ -110,6 +107,11 @@ def _refused(
         circuits.refused(tx, task, rest, config.circuit)
     elif refusal.route:
         routes.rest_from_refusals(tx, result.route_id, config.routing, uniform)
+
+
+def _source(task: Task) -> str:
+    """Whose word a sample is."""
+    return f"task:{task['id']}/{task['attempt']}"
 
 
 def _record(
