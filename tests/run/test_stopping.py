@@ -135,15 +135,19 @@ def test_an_engine_that_does_not_go_is_told_of_by_its_pid(config: Config) -> Non
 
 def launch(*words: str) -> list[str]:
     """The command line of a `taskdeck` that stands where the interpreter still loads, until it is told to go on."""
-    waits = "import os, sys; sys.stdin.readline(); os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+    waits = "import os, sys; print('begun', flush=True); sys.stdin.readline()"
+    waits += "; os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
     return [sys.executable, "-c", f"{waits} # taskdeck.tui.cli", *words]
 
 
 @contextmanager
 def begun(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Such a process, once it has said a line: for an instant within `exec` a process has no command line at all."""
     process = subprocess.Popen(launch(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         try:
+            assert process.stdout
+            assert process.stdout.readline() == "begun\n"
             yield process
         finally:
             process.kill()
