@@ -328,9 +328,17 @@ async def _in_engine_backup_done(engine: Engine, args: dict[str, Any], actor: st
     return result
 
 
+def _as_configured(config: Config, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with what a kick goes by in the configuration of whoever carries it out."""
+    return {**args, "lock_delay": config.engine.lock_delay} if verb in _KICKS else args
+
+
+_KICKS = frozenset({"resource_kick", "route_kick"})
+
+
 def _in_engine(verb: str) -> Any:
     async def carry_out(engine: Engine, args: dict[str, Any], actor: str) -> Any:
-        result = await engine.writer.write(_UNITS[verb], args, actor)
+        result = await engine.writer.write(_UNITS[verb], _as_configured(engine.config, verb, args), actor)
         engine.prober.wake()
         engine.wake()
         return result
@@ -358,7 +366,15 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
     if verb == "prune":
         result = _prune_alone(config, args, actor, clock)
     else:
-        result = write_once(config.db, clock, redactor, _after_what_is_due, _UNITS[verb], args, actor)
+        result = write_once(
+            config.db,
+            clock,
+            redactor,
+            _after_what_is_due,
+            _UNITS[verb],
+            _as_configured(config, verb, args),
+            actor,
+        )
     if verb in _ANCHORED:
         from .store import anchors, events
 
@@ -503,7 +519,7 @@ def _kick(parent: str) -> Any:
 
         table, fence = slots.RESOURCES if parent == "resource" else slots.ROUTES, int(args.get("fence") or 0)
         return [
-            _named(tx, lambda tx, name=name: kick(tx, table, name, actor, fence), name)
+            _named(tx, lambda tx, name=name: kick(tx, table, name, actor, args["lock_delay"], fence), name)
             for name in args["ids"]
         ]
 

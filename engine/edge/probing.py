@@ -21,7 +21,7 @@ from .exits import Exit
 from .http import Timeouts, session
 from .judging import Address, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
-from .probe_limits import MOST_LAG, Budgets, LagMeter, RequestLimit
+from .probe_limits import Budgets, LagMeter, RequestLimit
 from .probe_results import Asked, ProbeResult, Stage
 from .tunnels import HAPPY_EYEBALLS
 
@@ -205,7 +205,7 @@ class _Check:
             stages=tuple(self.stages),
             error_type=last.error_type,
             detail=last.detail,
-            latency_ms=took if last.ok and lag <= MOST_LAG else None,
+            latency_ms=took if last.ok and lag <= self.budgets.lag else None,
             exit_ip=self.exit_ip,
             exit_region=self.exit_region,
             verified=self.verified,

@@ -12,12 +12,7 @@ from random import Random
 from msgspec import Struct
 
 from .route_filter import Affinity, RouteCandidate, RouteWish, why_none, why_not
-from .route_health import UNKNOWN_RANK
-
-TRIES = 5
-"""Races lost to other claims before the task goes back to waiting."""
-
-BUSY_COST, DEGRADED_COST = 5.0, 100.0
+from .route_settings import RouteSettings
 
 
 class Strategy(StrEnum):
@@ -30,7 +25,7 @@ class Strategy(StrEnum):
 
 
 class RouteChoice(Struct, frozen=True):
-    """The routes to claim, best first (at most `TRIES`), and in words why each other one is not among them.
+    """The routes to claim, best first (at most `tries`), and in words why each other one is not among them.
 
     `rebound`: a soft binding is given up. `direct`: no route can be used, and the task allows to go without.
     `waits` says in one line why there is none.
@@ -43,21 +38,23 @@ class RouteChoice(Struct, frozen=True):
     waits: str = ""
 
 
-def slow_start(recovered_at: float | None, now: float, slow_start_s: float) -> float:
-    """The share of its score that a recovered route ranks with: 0.1 rising to 1.
+def slow_start(recovered_at: float | None, now: float, settings: RouteSettings) -> float:
+    """The share of its score that a recovered route ranks with: `slow_start_least` rising to 1.
 
     Without a recovery, or after one of another boot, it is 1.
     """
-    if recovered_at is None or recovered_at > now or slow_start_s <= 0:
+    lasts = settings.cooldown.slow_start_s
+    if recovered_at is None or recovered_at > now or lasts <= 0:
         return 1.0
-    return max(0.1, min(1.0, (now - recovered_at) / slow_start_s))
+    return max(settings.choice.slow_start_least, min(1.0, (now - recovered_at) / lasts))
 
 
-def value(route: RouteCandidate, now: float, slow_start_s: float) -> float:
-    """What it is worth in a choice: score (unknown = 50), less for a recent recovery, busy slots, degradation."""
-    known = UNKNOWN_RANK if route.score is None else route.score
-    worth = known * slow_start(route.recovered_at, now, slow_start_s)
-    return worth - BUSY_COST * route.busy - (DEGRADED_COST if route.degraded else 0.0)
+def value(route: RouteCandidate, now: float, settings: RouteSettings) -> float:
+    """What it is worth in a choice: its score, less what a recent recovery, busy slots and degradation cost."""
+    costs = settings.choice
+    known = costs.unknown if route.score is None else route.score
+    worth = known * slow_start(route.recovered_at, now, settings)
+    return worth - costs.busy_cost * route.busy - (costs.degraded_cost if route.degraded else 0.0)
 
 
 def choose(
@@ -65,8 +62,8 @@ def choose(
     wish: RouteWish,
     now: float,
     rng: Random,
+    settings: RouteSettings,
     strategy: Strategy = Strategy.P2C,
-    slow_start_s: float = 120.0,
     last: str = "",
 ) -> RouteChoice:
     """Filter, then the bound route, then the strategy. `last` is the route that round_robin chose before."""
@@ -80,7 +77,7 @@ def choose(
         return _waiting_for(bound, usable, refused)
     if not usable:
         return RouteChoice((), refused, direct=wish.allow_direct, waits=why_none(known, refused, now))
-    order = _order(usable, now, rng, strategy, slow_start_s, last)
+    order = _order(usable, now, rng, settings, strategy, last)
     for each in usable:
         if each.id not in order:
             refused[each.id] = "others come before it"
@@ -103,21 +100,21 @@ def _order(
     usable: list[RouteCandidate],
     now: float,
     rng: Random,
+    settings: RouteSettings,
     strategy: Strategy,
-    slow_start_s: float,
     last: str,
 ) -> tuple[str, ...]:
     def best(route: RouteCandidate) -> tuple[object, ...]:
-        return (route.degraded, -value(route, now, slow_start_s), *_longest_unused(route))
+        return (route.degraded, -value(route, now, settings), *_longest_unused(route))
 
     if strategy is Strategy.P2C:
-        return _by_lot(usable, best, rng)
+        return _by_lot(usable, best, rng, settings.choice.tries)
     keys: dict[Strategy, Callable[[RouteCandidate], tuple[object, ...]]] = {
         Strategy.BEST: best,
         Strategy.LRU: lambda route: (route.degraded, *_longest_unused(route)),
         Strategy.ROUND_ROBIN: lambda route: (route.degraded, route.id <= last, route.id),
     }
-    return tuple(route.id for route in sorted(usable, key=keys[strategy])[:TRIES])
+    return tuple(route.id for route in sorted(usable, key=keys[strategy])[: settings.choice.tries])
 
 
 def _longest_unused(route: RouteCandidate) -> tuple[bool, float, str]:
@@ -126,14 +123,17 @@ def _longest_unused(route: RouteCandidate) -> tuple[bool, float, str]:
 
 
 def _by_lot(
-    usable: list[RouteCandidate], best: Callable[[RouteCandidate], tuple[object, ...]], rng: Random
+    usable: list[RouteCandidate],
+    best: Callable[[RouteCandidate], tuple[object, ...]],
+    rng: Random,
+    tries: int,
 ) -> tuple[str, ...]:
     """Two by lot, the better one; then again among the rest, for the case that the claim is lost.
 
     Lots are drawn among the degraded ones only when no other is left.
     """
     left, order = list(usable), []
-    while left and len(order) < TRIES:
+    while left and len(order) < tries:
         lots = [route for route in left if not route.degraded] or left
         chosen = min(rng.sample(lots, 2) if len(lots) > 2 else lots, key=best)
         order.append(chosen.id)

@@ -15,9 +15,6 @@ from msgspec import Struct, structs
 from .route_errors import ErrorType
 from .route_settings import ScoreSettings
 
-UNKNOWN_RANK = 50.0
-"""A route without any sample ranks as one of this score."""
-
 _MOST_TIMEOUTS = 100  # far past a score of 0: a storm of them fills no memory
 
 

@@ -13,9 +13,6 @@ from msgspec import Struct, structs
 
 from .route_settings import BlockedSettings
 
-TUNNEL_WITNESS_S = 300.0
-"""Another route that reached the target within this time makes a failed tunnel the route's own fault."""
-
 
 class Blame(StrEnum):
     """Who answers for a result that came through a route."""
@@ -55,9 +52,9 @@ def blame_status(status: int, settings: BlockedSettings) -> Blame:
     return Blame.TARGET if status >= 500 else Blame.NOBODY
 
 
-def blame_tunnel(others_ok_at: float | None, now: float) -> Blame:
+def blame_tunnel(others_ok_at: float | None, now: float, settings: BlockedSettings) -> Blame:
     """A failed tunnel is the route's fault only if another route reached the target lately."""
-    reached = others_ok_at is not None and now - others_ok_at <= TUNNEL_WITNESS_S
+    reached = others_ok_at is not None and now - others_ok_at <= settings.witness_s
     return Blame.ROUTE if reached else Blame.TARGET
 
 
@@ -78,7 +75,7 @@ def failed(target: RouteTarget) -> RouteTarget:
 def refused(
     target: RouteTarget, now: float, settings: BlockedSettings, retry_after: float | None = None
 ) -> RouteTarget:
-    """One more refusal; from the `after`-th in a row on, it is blocked for `base_s * 2^level` or the Retry-After.
+    """One more refusal; from the `after`-th in a row on, it is blocked for `base_s * factor^level` or the Retry-After.
 
     Refusals that arrive while it is blocked are those of requests sent before: they lengthen nothing.
     """
@@ -87,7 +84,7 @@ def refused(
     )
     if counted.consecutive_blocked < settings.after or is_blocked(target, now):
         return counted
-    wait = settings.base_s * 2.0 ** min(target.level, 64)
+    wait = settings.base_s * settings.factor ** min(target.level, 64)
     if retry_after is not None and retry_after > 0:
         wait = retry_after
     return structs.replace(counted, blocked_until=now + min(wait, settings.max_s), level=target.level + 1)

@@ -14,14 +14,7 @@ from .resource_states import BUSY, COOLDOWN, DISABLED, FAULT
 from .route_cooldown import Standing, Uniform
 from .route_errors import EXIT, PROBE, ErrorType
 from .route_health import RouteHealth, Sample
-from .route_settings import RouteSettings
-
-FREEZE_SHARE = 0.5
-FREEZE_LEAST = 3
-"""A cycle is doubted where at least so many probed routes, and this share of them, fail past the proxy itself."""
-
-STALE_S = 600.0
-"""After a start, a result older than this says nothing: the route is probed before use."""
+from .route_settings import FreezeSettings, RouteSettings
 
 
 def first_probe_at(route_id: str, started_at: float, interval_s: float) -> float:
@@ -68,9 +61,9 @@ def must_verify(health: RouteHealth, now: float, settings: RouteSettings) -> boo
     return health.last_ok_at is None or now - health.last_ok_at > settings.verify_on_lease_s
 
 
-def after_start(health: RouteHealth, now: float) -> RouteHealth:
+def after_start(health: RouteHealth, now: float, settings: RouteSettings) -> RouteHealth:
     """The health that an engine starts with: a result that is too old proves nothing, so it is verified before use."""
-    stale = health.last_at is None or now - health.last_at > STALE_S
+    stale = health.last_at is None or now - health.last_at > settings.stale_s
     return structs.replace(health, last_ok_at=None) if stale else health
 
 
@@ -87,9 +80,10 @@ def needs_exit_stage(
 
 
 def concurrency(routes: int, mean_check_s: float, settings: RouteSettings) -> int:
-    """Probes at once that get a pool of this size done within its interval, with half as much to spare: up to 32."""
-    wanted = routes * mean_check_s / settings.interval_s * 1.5 if settings.interval_s > 0 else 32
-    return int(min(max(wanted, settings.concurrency), max(32, settings.concurrency)))
+    """Probes at once that get a pool of this size done within its interval, with some to spare, within their bounds."""
+    most = max(settings.concurrency_max, settings.concurrency)
+    wanted = routes * mean_check_s / settings.interval_s * settings.concurrency_spare
+    return int(min(max(wanted, settings.concurrency), most))
 
 
 class ProbeClaim(Struct, frozen=True):
@@ -125,10 +119,10 @@ _FROM_HERE = frozenset({ErrorType.TCP_TIMEOUT, ErrorType.TCP_UNREACHABLE, ErrorT
 """Failures of stage 1 that all routes have at once where this host's own network is down."""
 
 
-def is_doubtful(cycle: list[Sample], broken: ErrorType | None = None) -> bool:
+def is_doubtful(cycle: list[Sample], settings: FreezeSettings, broken: ErrorType | None = None) -> bool:
     """Whether so many routes fail in a way that `broken` explains (None: either) that it must be controlled first."""
     failed = sum(1 for sample in cycle if is_suspicious(sample, broken))
-    return len(cycle) >= FREEZE_LEAST and failed >= FREEZE_SHARE * len(cycle)
+    return len(cycle) >= settings.least and failed * 100 >= settings.percent * len(cycle)
 
 
 def is_suspicious(sample: Sample, broken: ErrorType | None = None) -> bool:
@@ -149,7 +143,9 @@ def verdict_of(control: Control) -> ErrorType | None:
     return ErrorType.PROBE_TARGET_DOWN
 
 
-def accepted(cycle: list[Sample], control: Control) -> tuple[list[Sample], ErrorType | None]:
+def accepted(
+    cycle: list[Sample], control: Control, settings: FreezeSettings
+) -> tuple[list[Sample], ErrorType | None]:
     """The samples of a cycle that count, and the one alert: a doubtful cycle whose control fails too counts for nothing."""
     broken = verdict_of(control)
-    return ([], broken) if broken and is_doubtful(cycle, broken) else (cycle, None)
+    return ([], broken) if broken and is_doubtful(cycle, settings, broken) else (cycle, None)

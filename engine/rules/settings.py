@@ -31,7 +31,14 @@ from .checks import (
 from .circuits import CircuitSettings
 from .declarations import LISTS
 from .inventory_checks import Needs
-from .route_settings import BlockedSettings, CooldownSettings, RouteSettings, ScoreSettings
+from .route_settings import (
+    BlockedSettings,
+    ChoiceSettings,
+    CooldownSettings,
+    FreezeSettings,
+    RouteSettings,
+    ScoreSettings,
+)
 
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
 """The variables that a command is given where the configuration names no others."""
@@ -54,6 +61,7 @@ class EngineSettings(Struct, frozen=True):
     lease: Annotated[float, Duration(1)] = 300.0
     heartbeat: Annotated[float, Duration(0.05)] = 30.0
     suspect_after: Annotated[float, Duration(0.1)] = 90.0
+    lock_delay: Annotated[float, Duration(0, 86400)] = 30.0
     stop_grace: Annotated[float, Duration()] = 10.0
     cancel_grace: Annotated[float, Duration()] = 10.0
     max_losses: Annotated[int, Whole(1, 1000)] = 3
@@ -175,6 +183,8 @@ TABLES: dict[str, type[Struct]] = {
     "routing.score": ScoreSettings,
     "routing.cooldown": CooldownSettings,
     "routing.blocked": BlockedSettings,
+    "routing.choice": ChoiceSettings,
+    "routing.freeze": FreezeSettings,
     "circuit": CircuitSettings,
 }
 """By dotted name; a table in a table stands after the one that holds it."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     FindRegions = Callable[[Path | None], Regions]
 
 DIRECT = Exit(Scheme.DIRECT)
-TRIES_BEFORE_SIBLINGS = 2
-"""Tunnels in a row that time out before the port is asked in other protocols."""
 
 
 class Checked(NamedTuple):
@@ -126,7 +124,7 @@ class Checks:
             self._silences.pop(declared, None)
             return ""
         self._silences[declared] = self._silences.get(declared, 0) + 1
-        if self._silences[declared] == TRIES_BEFORE_SIBLINGS:
+        if self._silences[declared] == self.settings.siblings_after:
             left = self.settings.budget_s - took
             judge = self._judges(())[0]
             found = await spoken(exit, judge, left, tls=ready.tls, clock=self._clock)
@@ -193,6 +191,7 @@ def budgets_of(settings: RouteSettings) -> Budgets:
         settings.read_timeout_s,
         settings.read_timeout_s,
         settings.budget_s,
+        settings.max_lag_s,
     )
 
 

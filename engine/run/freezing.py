@@ -15,16 +15,10 @@ from ..clock import Clock
 from ..rules import routes as rules
 from ..rules.route_errors import ErrorType
 from ..rules.route_health import Sample
-from ..rules.route_settings import RouteSettings
+from ..rules.route_settings import FreezeSettings, RouteSettings
 from ..rules.routes import Control
 from ..store import freezes
 from ..store.writer import Writer
-
-TRUSTED_S = 5.0
-"""Seconds for which a control that passed speaks for all groups: many routes may fail in one moment."""
-
-DISTRUSTED_S = 600.0
-"""Seconds for which the control is no argument against a group whose routes have passed while it failed."""
 
 Row = Mapping[str, Any]
 
@@ -32,7 +26,8 @@ Row = Mapping[str, Any]
 class Doubt:
     """What one group's routes came to since the control failed; `settled` says whether it counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: FreezeSettings) -> None:
+        self.settings = settings
         self.cycle: dict[str, Sample] = {}
         self.settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -66,7 +61,8 @@ class Freezes:
         if not rules.is_suspicious(sample):
             self._add(group, row["route_id"], sample)
             return True
-        if row["group_size"] < rules.FREEZE_LEAST or self._is_distrusted(group) or self._works():
+        freeze = settings.freeze
+        if row["group_size"] < freeze.least or self._is_distrusted(group) or self._works(freeze):
             return True
         control = await self._ask(group)
         broken = rules.verdict_of(control)
@@ -93,8 +89,8 @@ class Freezes:
         group = row["group"]
         doubt = self._doubts.get(group)
         if doubt is None:
-            doubt = self._doubts[group] = Doubt()
-            await self._writer.write(freezes.ask_others, group, row["route_id"], rules.FREEZE_LEAST)
+            doubt = self._doubts[group] = Doubt(settings.freeze)
+            await self._writer.write(freezes.ask_others, group, row["route_id"], settings.freeze.least)
             self._on_change()
         self._add(group, row["route_id"], sample)
         await self._judge(group, doubt, control)
@@ -113,12 +109,13 @@ class Freezes:
         if doubt is None:
             return
         doubt.cycle[route_id] = sample
-        if len(doubt.cycle) >= rules.FREEZE_LEAST and not rules.is_doubtful(list(doubt.cycle.values())):
-            self._distrusted[group] = self._clock.monotonic() + DISTRUSTED_S
+        cycle, settings = list(doubt.cycle.values()), doubt.settings
+        if len(cycle) >= settings.least and not rules.is_doubtful(cycle, settings):
+            self._distrusted[group] = self._clock.monotonic() + settings.distrusted_s
             doubt.settle(True)
 
     async def _judge(self, group: str, doubt: Doubt, control: Control) -> None:
-        _, broken = rules.accepted(list(doubt.cycle.values()), control)
+        _, broken = rules.accepted(list(doubt.cycle.values()), control, doubt.settings)
         if broken is not None and not doubt.settled.done():
             doubt.settle(False)
             await self._freeze(group, broken)
@@ -130,9 +127,9 @@ class Freezes:
     def _is_distrusted(self, group: str) -> bool:
         return self._clock.monotonic() < self._distrusted.get(group, 0.0)
 
-    def _works(self) -> bool:
+    def _works(self, settings: FreezeSettings) -> bool:
         at = self._passed_at
-        return at is not None and self._clock.monotonic() - at < TRUSTED_S
+        return at is not None and self._clock.monotonic() - at < settings.trusted_s
 
     async def _ask(self, group: str) -> Control:
         """One control at a time for each group, whoever waits for it."""

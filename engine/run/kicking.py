@@ -8,16 +8,15 @@ from ..store.slots import SlotTable
 from ..store.transaction import Transaction
 from . import control
 
-LOCK_DELAY = 30.0
-"""Seconds in which nobody gets it: an account, a browser or a remote site can't check our fence."""
 
-
-def kick(tx: Transaction, table: SlotTable, name: str, actor: str, fence: int = 0) -> str:
+def kick(tx: Transaction, table: SlotTable, name: str, actor: str, lock_delay: float, fence: int = 0) -> str:
     """The verb, for one resource or route, or one slot of it. Returns what became of it, in words.
+
+    Nobody gets it for `lock_delay` seconds: an account, a browser or a remote site can't check our fence.
 
     The task is stopped as `stop` does it and stays PAUSED, so that it doesn't take the next free one by itself.
     """
-    held = slots.kick(tx, table, name, actor, LOCK_DELAY, fence)
+    held = slots.kick(tx, table, name, actor, lock_delay, fence)
     if not held:
         return "is held by nobody"
     now = {row["id"]: row for row in table.rows(tx, f"s.{table.id_column} = ?", name.partition("/")[0])}

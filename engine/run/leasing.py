@@ -121,7 +121,7 @@ class Leasing:
     ) -> RouteChoice:
         strategy = Strategy(policy.demand.strategy)
         last = route_candidates.turn_of(tx, group) if strategy is Strategy.ROUND_ROBIN else ""
-        return choose(routes, wish, tx.boot, self._rng, strategy, settings.cooldown.slow_start_s, last)
+        return choose(routes, wish, tx.boot, self._rng, settings, strategy, last)
 
     def _routes(self, tx: Transaction, group: str, settings: RouteSettings) -> list[RouteCandidate]:
         if group not in self._known:

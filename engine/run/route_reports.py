@@ -55,14 +55,16 @@ def failed(
     blame = Blame.ROUTE
     if error is ErrorType.TUNNEL_FAILED:
         blame = rules.blame_tunnel(
-            route_targets.witnessed_at(tx, target, route_id) if target else tx.boot, tx.boot
+            route_targets.witnessed_at(tx, target, route_id) if target else tx.boot,
+            tx.boot,
+            config.routing.blocked,
         )
     if routes.is_told(tx, route_id, source, error):
         return blame
     sample = Sample(tx.boot, error, stages=1, of_probe=False)
     if blame is Blame.TARGET:
         route_targets.failed(tx, route_id, target)
-        routes.keep_sample(tx, route_id, sample, source, target)
+        routes.keep_sample(tx, route_id, sample, source, target, config.routing.samples_kept)
     else:
         _record(tx, route_id, sample, source, target, config, uniform)
     return blame

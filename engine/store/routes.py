@@ -32,8 +32,6 @@ from ..rules.timing import add_seconds, seconds_between
 from .slots import ENGINE, ROUTES
 from .transaction import Transaction, marks
 
-SAMPLES_KEPT = 50
-
 Row = dict[str, Any]
 
 
@@ -152,7 +150,7 @@ def at_start(tx: Transaction, settings: RouteSettings) -> None:
     """
     sql = "SELECT h.*, p.config_rev FROM route_health h JOIN route p USING (route_id) WHERE p.removed_at IS NULL"
     for row in tx.rows(sql):
-        health = schedule.after_start(health_of(tx, row), tx.boot)
+        health = schedule.after_start(health_of(tx, row), tx.boot, settings)
         at = row["next_check_boot"]
         if row["boot_id"] != tx.boot_id or at is None or at <= tx.boot:
             at = schedule.first_probe_at(row["route_id"], tx.boot, settings.interval_s)
@@ -257,7 +255,7 @@ def record(
     row = _health_row(tx, route_id)
     if token is not None and not schedule.result_counts(_claim(row), token, row["config_rev"]):
         return False
-    keep_sample(tx, route_id, sample, source, target)
+    keep_sample(tx, route_id, sample, source, target, settings.samples_kept)
     if token is not None:
         _probed_event(tx, route_id, sample, details or {})
         _drift_event(tx, row, details or {})
@@ -400,8 +398,10 @@ def _group(tx: Transaction, route_id: str) -> Group:
     return Group(enabled=max(1, enabled), ejected=ejected)
 
 
-def keep_sample(tx: Transaction, route_id: str, sample: Sample, source: str, target: str | None) -> None:
-    """One more sample in the ring of the route."""
+def keep_sample(
+    tx: Transaction, route_id: str, sample: Sample, source: str, target: str | None, kept: int
+) -> None:
+    """One more sample in the ring of the route, which holds so many."""
     tx.connection.execute(
         "INSERT INTO route_sample(route_id, at, source, stage, error_type, ms, target) VALUES (?,?,?,?,?,?,?)",
         (
@@ -417,7 +417,7 @@ def keep_sample(tx: Transaction, route_id: str, sample: Sample, source: str, tar
     tx.connection.execute(
         "DELETE FROM route_sample WHERE route_id = ? AND id <= (SELECT max(id) FROM route_sample WHERE route_id = ?) - ?"
         " AND id NOT IN (SELECT id FROM route_sample WHERE route_id = ? ORDER BY id DESC LIMIT ?)",
-        (route_id, route_id, SAMPLES_KEPT, route_id, SAMPLES_KEPT),
+        (route_id, route_id, kept, route_id, kept),
     )
 
 

@@ -205,7 +205,7 @@ class Fleet:
 
     def _task(self) -> None:
         self._at(self.now + self.rng.expovariate(1 / self.task_every_s), self._task)
-        choice = choose([each.candidate for each in self.routes], RouteWish(), self.now, self.rng)
+        choice = choose([each.candidate for each in self.routes], RouteWish(), self.now, self.rng, SETTINGS)
         self._expect()
         if not choice.order:
             self.unserved += 1

@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 from taskdeck.engine.rules.resource_states import CooldownReason, ResourceState
 from taskdeck.engine.rules.route_choice import RouteChoice, Strategy, choose, slow_start, value
 from taskdeck.engine.rules.route_filter import Affinity, RouteCandidate, RouteWish, why_not
+from taskdeck.engine.rules.route_settings import ChoiceSettings, CooldownSettings, RouteSettings
 
 S, R = ResourceState, CooldownReason
 NOW = 1000.0
+SETTINGS = RouteSettings()
+
+
+def settings(*, slow_start_s: float = 120.0, **choice: Any) -> RouteSettings:
+    return RouteSettings(
+        cooldown=CooldownSettings(slow_start_s=slow_start_s), choice=ChoiceSettings(**choice)
+    )
 
 
 def route(id: str, **fields: Any) -> RouteCandidate:
@@ -25,7 +33,9 @@ def route(id: str, **fields: Any) -> RouteCandidate:
 def chosen(
     *routes: RouteCandidate, wish: RouteWish | None = None, now: float = NOW, seed: int = 1, **kwargs: Any
 ) -> RouteChoice:
-    return choose(routes, wish or RouteWish(), now, random.Random(seed), **kwargs)
+    return choose(
+        routes, wish or RouteWish(), now, random.Random(seed), kwargs.pop("settings", SETTINGS), **kwargs
+    )
 
 
 def first(*routes: RouteCandidate, **kwargs: Any) -> str:
@@ -34,7 +44,7 @@ def first(*routes: RouteCandidate, **kwargs: Any) -> str:
 
 def test_worked_example_01_an_unknown_route_ranks_as_50_and_not_at_all_when_its_check_failed():
     unknown = route("new", score=None)
-    assert value(unknown, NOW, 120) == 50
+    assert value(unknown, NOW, SETTINGS) == 50
     assert first(unknown, route("b", score=49.0)) == "new"
     assert first(unknown, route("b", score=51.0)) == "b"
     choice = chosen(route("new", score=None, verified=False), route("b", score=1.0))
@@ -45,16 +55,16 @@ def test_worked_example_01_an_unknown_route_ranks_as_50_and_not_at_all_when_its_
 @pytest.mark.parametrize(("seconds", "worth", "winner"), [(12, 9.5, "b"), (60, 47.5, "b"), (90, 71.25, "a")])
 def test_worked_example_28_a_recovered_route_starts_slowly(seconds: float, worth: float, winner: str):
     recovered = route("a", score=95.0, recovered_at=NOW)
-    assert value(recovered, NOW + seconds, 120) == worth
+    assert value(recovered, NOW + seconds, SETTINGS) == worth
     assert first(recovered, route("b", score=60.0), now=NOW + seconds) == winner
 
 
 def test_slow_start_is_for_recoveries_only_and_ends():
-    assert slow_start(None, NOW, 120) == 1
-    assert slow_start(NOW, NOW, 120) == 0.1
-    assert slow_start(NOW, NOW + 1e6, 120) == 1
-    assert slow_start(NOW, NOW, 0) == 1
-    assert slow_start(NOW + 5, NOW, 120) == 1
+    assert slow_start(None, NOW, SETTINGS) == 1
+    assert slow_start(NOW, NOW, SETTINGS) == 0.1
+    assert slow_start(NOW, NOW + 1e6, SETTINGS) == 1
+    assert slow_start(NOW, NOW, settings(slow_start_s=0.0)) == 1
+    assert slow_start(NOW + 5, NOW, SETTINGS) == 1
 
 
 def test_p2c_never_gives_the_worst_of_many_and_spreads_over_the_good_ones():
@@ -72,9 +82,18 @@ def test_of_two_routes_the_better_one_is_always_chosen():
 
 
 def test_busy_slots_and_degradation_cost():
-    assert value(route("a", busy=3, capacity=8), NOW, 120) == 75
-    assert value(route("a", degraded=True), NOW, 120) == -10
-    assert value(route("a", degraded=True, score=40.0, busy=1), NOW, 120) == -65
+    assert value(route("a", busy=3, capacity=8), NOW, SETTINGS) == 75
+    assert value(route("a", degraded=True), NOW, SETTINGS) == -10
+    assert value(route("a", degraded=True, score=40.0, busy=1), NOW, SETTINGS) == -65
+
+
+def test_what_a_choice_goes_by_can_be_set():
+    ours = settings(unknown=70.0, busy_cost=1.0, degraded_cost=7.0, slow_start_least=0.5, tries=2)
+    assert value(route("a", score=None), NOW, ours) == 70
+    assert value(route("a", busy=3, capacity=8, degraded=True), NOW, ours) == 80
+    assert value(route("a", recovered_at=NOW), NOW, ours) == 45
+    for strategy in Strategy:
+        assert len(chosen(*[route(f"r{n}") for n in range(9)], strategy=strategy, settings=ours).order) == 2
 
 
 @pytest.mark.parametrize("strategy", Strategy)

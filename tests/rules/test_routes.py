@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,10 +40,12 @@ from taskdeck.engine.rules.routes import (
     next_probe_at,
     result_counts,
 )
+from taskdeck.engine.rules.settings import EngineSettings
 
 S, R = ResourceState, CooldownReason
 SETTINGS = RouteSettings()
 BLOCKED = SETTINGS.blocked
+FREEZE = SETTINGS.freeze
 
 
 def least(low: float, high: float) -> float:
@@ -106,9 +109,9 @@ def test_worked_example_01_a_route_never_checked_must_be_verified_before_its_lea
 def test_after_a_start_old_results_are_stale():
     known = RouteHealth(last_at=0.0, last_ok_at=0.0, latencies=(90.0,))
     lasting = structs.replace(SETTINGS, verify_on_lease_s=3600.0)
-    assert not must_verify(after_start(known, 600.0), 600.0, lasting)
-    assert must_verify(after_start(known, 600.1), 600.1, lasting)
-    assert after_start(known, 601.0).latencies == (90.0,)
+    assert not must_verify(after_start(known, 600.0, lasting), 600.0, lasting)
+    assert must_verify(after_start(known, 600.1, lasting), 600.1, lasting)
+    assert after_start(known, 601.0, SETTINGS).latencies == (90.0,)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +137,49 @@ def test_large_pools_are_probed_more_at_once(routes: int, wanted: int):
     assert concurrency(routes, 1.5, SETTINGS) == wanted
 
 
+def test_how_many_checks_run_at_once_can_be_set():
+    ours = structs.replace(SETTINGS, concurrency=2, concurrency_spare=1.0, concurrency_max=5)
+    assert [concurrency(routes, 1.5, ours) for routes in (10, 160, 5000)] == [2, 4, 5]
+
+
+def test_what_freezes_a_group_and_who_is_a_witness_can_be_set():
+    ours = structs.replace(FREEZE, least=2, percent=100.0)
+    assert is_doubtful(cycle(2, 0), ours)
+    assert not is_doubtful(cycle(2, 1), ours)
+    brief = structs.replace(BLOCKED, witness_s=10.0, factor=3.0, after=1)
+    assert blame_tunnel(989.0, 1000.0, brief) is Blame.TARGET
+    assert refused(RouteTarget(level=2), 0.0, brief).blocked_until == 8100
+
+
+def test_every_number_of_the_model_is_a_setting_and_by_default_what_the_model_says():
+    assert msgspec.to_builtins(SETTINGS.score) == {
+        "base": 100, "latency_div": 20, "failure_weight": 15, "timeout_weight": 10, "timeout_window_s": 600,
+        "latency_samples": 5, "enter": 40, "leave": 60, "fall": 1, "rise": 1,
+    }  # fmt: skip
+    assert msgspec.to_builtins(SETTINGS.cooldown) == {
+        "base_s": 60, "factor": 2, "max_s": 3600, "jitter": 0.2, "decay_s": 1800, "max_ejected_percent": 50,
+        "slow_start_s": 120, "fault_recheck_s": 1800, "fault_max": 3, "retry_after_max_s": 86400,
+    }  # fmt: skip
+    assert msgspec.to_builtins(BLOCKED) == {
+        "statuses": (403, 429), "after": 2, "base_s": 900, "factor": 2, "max_s": 86400, "circuit_routes": 3,
+        "circuit_window_s": 600, "route_targets": 3, "route_window_s": 3600, "witness_s": 300,
+    }  # fmt: skip
+    assert msgspec.to_builtins(SETTINGS.choice) == {
+        "unknown": 50, "busy_cost": 5, "degraded_cost": 100, "slow_start_least": 0.1, "tries": 5,
+    }  # fmt: skip
+    assert (FREEZE.percent, FREEZE.least) == (50, 3)
+    own = {
+        "interval_s": 60, "jitter": 0.1, "fast_interval_s": 10, "tcp_timeout_s": 3, "connect_timeout_s": 5,
+        "read_timeout_s": 5, "budget_s": 15, "max_lag_s": 0.05, "concurrency": 8, "concurrency_max": 32,
+        "concurrency_spare": 1.5, "verify_on_lease_s": 300, "full_check_every": 10, "full_check_s": 3600,
+        "stale_s": 600, "siblings_after": 2, "samples_kept": 50, "probe_claim_s": 20, "starts_per_s": 2,
+        "control_retry_s": 15,
+    }  # fmt: skip
+    assert {name: getattr(SETTINGS, name) for name in own} == own
+    engine = EngineSettings()
+    assert (engine.lease, engine.heartbeat, engine.lock_delay) == (300, 30, 30)
+
+
 def test_worked_example_27_only_the_claims_own_result_counts():
     claim = ProbeClaim("a", until=20.0, config_rev=3)
     assert not may_probe(claim, 19.9)
@@ -152,15 +198,15 @@ def cycle(failing: int, passing: int, error: ErrorType = ErrorType.PROBE_TIMEOUT
 
 def test_worked_example_23_a_broken_probe_target_costs_no_route_anything():
     samples = cycle(10, 0)
-    assert accepted(samples, Control(direct=False, anchors=True)) == ([], ErrorType.PROBE_TARGET_DOWN)
-    assert accepted(samples, Control(direct=False, anchors=False)) == ([], ErrorType.LOCAL_NET_DOWN)
-    assert accepted(samples, Control(second=False)) == ([], ErrorType.PROBE_TARGET_DOWN)
+    assert accepted(samples, Control(direct=False, anchors=True), FREEZE) == ([], ErrorType.PROBE_TARGET_DOWN)
+    assert accepted(samples, Control(direct=False, anchors=False), FREEZE) == ([], ErrorType.LOCAL_NET_DOWN)
+    assert accepted(samples, Control(second=False), FREEZE) == ([], ErrorType.PROBE_TARGET_DOWN)
 
 
 def test_routes_that_fail_while_the_control_passes_are_judged():
     samples = cycle(10, 0)
     for control in (Control(direct=True), Control(second=True), Control()):
-        assert accepted(samples, control) == (samples, None)
+        assert accepted(samples, control, FREEZE) == (samples, None)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +224,8 @@ def test_half_of_at_least_three_routes_must_fail_past_their_proxy(
     failing: int, passing: int, error: ErrorType, doubtful: bool
 ):
     samples = cycle(failing, passing, error)
-    assert is_doubtful(samples) is doubtful
-    counted, alert = accepted(samples, Control(direct=False))
+    assert is_doubtful(samples, FREEZE) is doubtful
+    counted, alert = accepted(samples, Control(direct=False), FREEZE)
     assert (not counted, alert is not None) == (doubtful, doubtful)
 
 
@@ -232,9 +278,9 @@ def test_a_status_is_never_the_routes_fault(status: int, blame: str):
 
 
 def test_a_failed_tunnel_is_the_routes_fault_only_where_another_got_through():
-    assert blame_tunnel(None, 1000.0) is Blame.TARGET
-    assert blame_tunnel(700.0, 1000.0) is Blame.ROUTE
-    assert blame_tunnel(699.0, 1000.0) is Blame.TARGET
+    assert blame_tunnel(None, 1000.0, BLOCKED) is Blame.TARGET
+    assert blame_tunnel(700.0, 1000.0, BLOCKED) is Blame.ROUTE
+    assert blame_tunnel(699.0, 1000.0, BLOCKED) is Blame.TARGET
 
 
 def test_a_target_that_refuses_three_routes_is_its_own_affair():

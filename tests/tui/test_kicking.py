@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 
 import pytest
 
@@ -64,6 +65,17 @@ def test_what_was_kicked_rests_for_its_delay_and_until_the_attempt_has_ended(see
         slots.let_rested_return(tx)
     assert state() == "AVAILABLE"
     assert seed.tx.rows("SELECT lease_owner FROM route_slot")[0]["lease_owner"] is None
+
+
+def test_how_long_a_kicked_one_rests_is_the_engines_lock_delay(taskdeck: Calls, stock: Inventory) -> None:
+    taskdeck.environment["TASKDECK_ENGINE__LOCK_DELAY"] = "2h"
+    task = stock.seed.running(stock.seed.worker())
+    stock.take(task, pools={"browser": 1})
+    stock.seed.close()
+    taskdeck("resource", "kick", "browser-1")
+    (kicked,) = taskdeck("resource", "show", "browser-1", "--json").lines
+    rests = datetime.fromisoformat(kicked["cooldown_until"]) - datetime.fromisoformat(kicked["updated_at"])
+    assert rests.total_seconds() == pytest.approx(7200)
 
 
 def test_a_kick_with_a_fence_meets_that_lease_only(taskdeck: Calls, stock: Inventory) -> None:
