@@ -16,8 +16,10 @@ from typing import Any
 from textual.app import App, ComposeResult
 from textual.containers import Container
 from textual.driver import Driver
+from textual.events import Event, Key
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Input
 
 from taskdeck.engine.config import Config
 from taskdeck.engine.errors import NotFound, TaskdeckError
@@ -363,6 +365,22 @@ class DeckApp(App[None], inherit_bindings=False):
         return found.ids[0] if found.kind == kind and found.ids else None
 
     # ---- actions ---------------------------------------------------------------------------------------------------
+
+    async def on_event(self, event: Event) -> None:
+        """What a key is bound to is done before the next key is looked at. On its way up from the widget with the focus, as
+        Textual sends it, it would be lost where the key before it has just closed the page of that widget.
+        """
+        if isinstance(event, Key) and not event.is_forwarded and await self._is_done_at_once(event.key):
+            return
+        await super().on_event(event)
+
+    async def _is_done_at_once(self, key: str) -> bool:
+        if isinstance(self.focused, Input):
+            return False
+        self.app_focus = True
+        if isinstance(self.focused, Table):
+            self.focused.touch()
+        return await self._check_bindings(key, priority=True) or await self._check_bindings(key)
 
     async def action_view(self, name: str) -> None:
         await self.open_view(name)

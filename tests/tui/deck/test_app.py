@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Iterator
 from datetime import timedelta
@@ -468,3 +469,20 @@ async def test_a_pane_that_cannot_be_drawn_takes_none_of_the_others_with_it(
         await opened.reads("routes can't be shown")
         await opened.press("2")
         await opened.reads("WAIT  shell")
+
+
+@pytest.mark.parametrize("turns", range(4, 8))
+async def test_a_key_that_is_typed_while_a_page_closes_reaches_the_one_below(
+    filled: Seed, turns: int
+) -> None:
+    """However many turns of the loop it comes after the key that closes the page."""
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 4")
+        await opened.press("l")
+        await opened.reads("Log of #4")
+        opened.app.simulate_key("q")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opened.app.simulate_key("space")
+        await opened.reads("1 marked")

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from rich.segment import Segment
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -76,7 +75,8 @@ class Table(VirtualList):
         self.set_columns(self.plan.columns(self.size.width))
         super().on_resize()
 
-    def on_key(self, event: events.Key) -> None:
+    def touch(self) -> None:
+        """A key was pressed here: what moves rows is held back for a moment."""
         self._touched = moment()
 
     # ---- what is in it ---------------------------------------------------------------------------------------------
