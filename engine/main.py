@@ -37,16 +37,22 @@ def run(config: Config, *, until_idle: bool = False, max_wait: float | None = No
     another engine holds the database.
     """
     from .run import launcher
-    from .run.engine import already_running
 
-    holder = DatabaseLock.holder(config.db)
-    if holder is not None and holder.role == "engine":
-        raise already_running(config)
+    _refuse_a_second(config)
     command = engine_command(config, until_idle=until_idle, max_wait=max_wait)
     if sys.stdin is not None and sys.stdin.isatty():
         return launcher.launch(command, gave_up_file(config.db))
     launcher.replace_by_supervisor(command, gave_up_file(config.db))
     raise AssertionError("exec does not return")
+
+
+def _refuse_a_second(config: Config) -> None:
+    """Raises `AlreadyRunning` where an engine works on the database. Only then is the engine's code loaded here."""
+    holder = DatabaseLock.holder(config.db)
+    if holder is not None and holder.role == "engine":
+        from .run.engine import already_running
+
+        raise already_running(config)
 
 
 def show(config: Config, screen: list[str]) -> int:
@@ -86,11 +92,7 @@ def start(config: Config) -> None:
 
     from .run import launcher
 
-    holder = DatabaseLock.holder(config.db)
-    if holder is not None and holder.role == "engine":
-        from .run.engine import already_running
-
-        raise already_running(config)
+    _refuse_a_second(config)
     nowhere = subprocess.DEVNULL
     child = subprocess.Popen(
         launcher.supervised(engine_command(config), gave_up_file(config.db)),

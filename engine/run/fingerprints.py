@@ -7,6 +7,7 @@ workers away.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,11 +32,19 @@ def fingerprint(handlers: Sequence[str], root: Path) -> str:
 
 def own_code() -> str:
     """Twelve hex digits over the engine's own files as they are on the disk now: an upgrade need not change a version."""
-    folder, digest = Path(_door).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found = path.stat()
-        digest.update(f"{path.relative_to(folder)} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:12]
+    lines = sorted(_told(os.path.dirname(_door)))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _told(folder: str, below: str = "") -> Iterator[str]:
+    """Name, size and time of each Python file; `Path.rglob` takes ten times as long, at each start of a worker."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _told(entry.path, f"{below}{entry.name}/")
+            elif entry.name.endswith(".py"):
+                found = entry.stat()
+                yield f"{below}{entry.name} {found.st_size} {found.st_mtime_ns}"
 
 
 def _files(handler: str, root: Path) -> Iterator[Path]:

@@ -222,7 +222,7 @@ async def test_any_size_is_drawn_and_the_cursor_stays_in_sight() -> None:
         app.widget.move_to(150)
         for size in ((20, 5), (1, 1), (200, 50), (3, 2), (80, 24)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
+            await until(pilot, lambda size=size: app.widget.size == size)
             assert all(len(line) == size[0] for line in whole_grid(app.widget))
             assert any(line.startswith(">") for line in grid(app.widget))
         assert any(line.startswith(">    150 csv") for line in grid(app.widget))

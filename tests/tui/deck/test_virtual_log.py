@@ -230,7 +230,7 @@ async def test_any_size_is_drawn() -> None:
         for wrap in (False, True):
             for size in ((20, 5), (1, 1), (200, 50), (3, 2), (80, 24)):
                 await pilot.resize_terminal(*size)
-                await pilot.pause()
+                await until(pilot, lambda size=size: app.widget.size == size)
                 assert {app.widget.render_line(y).cell_length for y in range(size[1])} == {size[0]}
             assert app.widget.wrap == wrap
             await pilot.press("w")
