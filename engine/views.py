@@ -191,15 +191,16 @@ class View:
         wanted = _with_pools(wanted, policies)
         rows = self._reader.tasks(wanted, now=self.now, limit=limit, before=before, whole=whole)
         situation = self._situation(rows, policies)
-        held = self._stock.held(rows)
-        return [self._task(row, situation, policies, **held(row)) for row in rows]
+        held, no_route = self._stock.held(rows), self._stock.no_route(policies)
+        return [self._task(row, situation, policies, no_route, **held(row)) for row in rows]
 
     def upcoming(self, limit: int) -> list[TaskView]:
         """The waiting tasks that come next: those that are due in the order of the queue, then by their time."""
         rows = self._reader.upcoming(now=self.now, limit=limit)
         policies = self._policies()
         situation = self._situation(rows, policies)
-        return [self._task(row, situation, policies) for row in rows]
+        no_route = self._stock.no_route(policies)
+        return [self._task(row, situation, policies, no_route) for row in rows]
 
     def task(self, task_id: int) -> TaskView:
         """One task with payload and attempts. Raises `NotFound`."""
@@ -212,7 +213,8 @@ class View:
         attempts = self._reader.attempts(task_id)
         more = self._stock.held(rows)(rows[0]) | self._records(task_id, attempts)
         more["left"] = self.leftovers(task_id)
-        found = self._task(rows[0], situation, policies, payload=payload, **more)
+        no_route = self._stock.no_route(policies)
+        found = self._task(rows[0], situation, policies, no_route, payload=payload, **more)
         if found.state == TaskState.RUNNING and found.waits:
             return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
         if found.state == TaskState.NEEDS_REVIEW and (told := doubts(found)):
@@ -298,11 +300,16 @@ class View:
         task = self.task(task_id)
         if task.state not in WAITING:
             return task, task.waits
-        row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now)[0]
+        row = self._reader.tasks(Filter(ids=((task_id, task_id),)), now=self.now, whole=True)[0]
         policies = self._policies()
         situation = self._situation([row], policies)
         waits = waiting.waits(
-            row, situation, policies, self._outlived, ahead=self._reader.ahead(row, now=self.now)
+            row,
+            situation,
+            policies,
+            self._outlived,
+            ahead=self._reader.ahead(row, now=self.now),
+            no_route=self._stock.no_route(policies),
         )
         return task, [*waits, *([] if self._settles_doubt(task) else doubts(task))]
 
@@ -531,12 +538,19 @@ class View:
             engine=holder(self.config).running,
         )
 
-    def _task(self, row: Row, situation: Situation, policies: Policies, **more: Any) -> TaskView:
+    def _task(
+        self,
+        row: Row,
+        situation: Situation,
+        policies: Policies,
+        no_route: Callable[[Row], str],
+        **more: Any,
+    ) -> TaskView:
         policy = policies.of(row)
         return self._shaper.task(
             row,
             max_retry=policy.max_retry,
-            waits=waiting.waits(row, situation, policies, self._outlived),
+            waits=waiting.waits(row, situation, policies, self._outlived, no_route=no_route),
             needs=needs_text(policy.needs),
             wants_route=policy.route or None,
             allow_direct=policy.allow_direct,

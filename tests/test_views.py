@@ -21,6 +21,7 @@ from taskdeck.engine.run.messages import TypeInfo, stored
 from taskdeck.engine.run.outlived import Outlived
 from taskdeck.engine.views import View, holder, open_view
 from tests.faults import fault
+from tests.inventoried import Inventory
 from tests.seeded import Seed
 
 STABLE_TASK = (
@@ -163,6 +164,25 @@ def test_with_an_engine_the_reasons_are_those_of_the_scheduler(seed: Seed, view:
         seed.sql("INSERT INTO hold VALUES ('all', 'cli:ann', '2026-11-29T12:00:00.000000Z')")
         held_back = "everything is held by cli:ann (let it go on: taskdeck resume --all)"
         assert held_back in view.why(first)[1]
+
+
+def test_a_task_whose_route_is_being_verified_says_so_and_not_that_it_starts(
+    seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskdeck.engine.edge.identity.boot_id", lambda: "boot")
+    seed.running(seed.worker())
+    stock = Inventory(seed)
+    stock.route(id="eu-1", url="http://proxy.example.net:3128", group="eu")
+    text = '[routing]\nprobe_urls = ["https://judge.example.net/nonce"]\n[types.shell]\nroute_labels = ["fast"]\n'
+    wanted, unfit = seed.task("fetch", {}, route="eu"), seed.task(route="eu")
+    publish(seed, TypeInfo("fetch", "tasks.py"))
+    with held(seed.path, role="engine", incarnation="x"), open_view(settings(seed, text), seed.clock) as view:
+        told = ["route eu: eu-1 is being verified before a task gets one"]
+        assert view.why(wanted)[1] == view.task(wanted).waits == told
+        assert {task.id: task.waits for task in view.tasks(Filter())}[wanted] == told
+        assert view.why(unfit)[1] == ["route eu: 0 of 1 usable: 1: it lacks the label fast"]
+        stock.probed("eu-1", ms=80.0)
+        assert view.why(wanted)[1] == ["it is due and starts with the next tick"]
 
 
 @pytest.mark.parametrize(

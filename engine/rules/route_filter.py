@@ -117,7 +117,7 @@ def _out(route: RouteCandidate, now: float) -> str:
     if route.state is COOLDOWN:
         event = "free" if route.cooldown_reason in RESTING else "next probe"
         return f"it cools down ({route.cooldown_reason}){_soon(event, route, now)}"
-    return "" if route.verified else "the check before its lease failed"
+    return "" if route.verified else "it must pass a check before a task gets it"
 
 
 def _soon(event: str, route: RouteCandidate, now: float) -> str:

@@ -6,7 +6,7 @@ blocked ones never hide ready ones) and the situation. The same function answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -181,11 +181,18 @@ def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
     return Choice(tuple(starts), waits)
 
 
-def explain(candidate: Candidate, situation: Situation, ahead: int = 0) -> tuple[str, ...]:
-    """Why this one waiting task does not run at this moment; `ahead` = due tasks that come before it."""
+def explain(
+    candidate: Candidate, situation: Situation, ahead: int = 0, no_route: Callable[[], str] = str
+) -> tuple[str, ...]:
+    """Why this one waiting task does not run at this moment; `ahead` = due tasks that come before it.
+
+    `no_route` says what keeps it from a route where the group has one free; it is asked last.
+    """
     reasons = choose((candidate,), situation).waits.get(candidate.id, ())
     if reasons:
         return reasons
+    if candidate.route and (why := no_route()):
+        return (why,)
     if ahead:
         return (f"{ahead} due {'task comes' if ahead == 1 else 'tasks come'} before it",)
     return ("it is due and starts with the next tick",)

@@ -44,6 +44,7 @@ from .leasing import Leasing
 from .messages import Run
 from .policies import Policies, Policy
 from .rollback import Rollbacks
+from .route_wishes import heads
 
 NOT_BEGUN = Resume(0, {})
 """There is nothing to resume."""
@@ -232,25 +233,35 @@ def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies:
         cap = situation.caps.get(type_name)
         limit = room if cap is None else min(room, cap - situation.running.get(type_name, 0))
         if limit > 0 and f"type:{type_name}" not in situation.held:
-            rows = _heads(tx, lane, type_name, limit + _SPARE, situation, policies)
+            rows = _heads(tx, lane, type_name, limit + _SPARE, situation, policies, limits.routing)
             found += _readable(tx, limits, rows, policies)
     return found
 
 
 def _heads(
-    tx: Transaction, lane: str, type_name: str, limit: int, situation: Situation, policies: Policies
+    tx: Transaction,
+    lane: str,
+    type_name: str,
+    limit: int,
+    situation: Situation,
+    policies: Policies,
+    routing: RouteSettings,
 ) -> list[dict[str, Any]]:
-    """The first of a lane: those whose target lets nobody through hide no others, and a half-open one shows its trials."""
+    """The first of a lane: those whose target lets nobody through hide no others, and a half-open one shows its trials.
+
+    Nor do those that keep to a route which can't be had.
+    """
     gates = {target: gate for (name, target), gate in situation.gates.items() if name == type_name}
     group = policies.route_of_lane(lane)
     refused = [target for (name, target) in situation.refused if name == group]
     if not gates and not refused:
-        return tasks.due(tx, lane, limit)
+        return heads(tx, lane, limit, policies, routing)
     args = {"shut": encode(list(gates)), "refused": encode(refused)}
-    rows = tasks.due(tx, lane, limit, tasks.ELSEWHERE, args)
+    rows = heads(tx, lane, limit, policies, routing, tasks.ELSEWHERE, args)
     for target, gate in gates.items():
         if gate.free > 0 and target not in refused:
-            rows += tasks.due(tx, lane, min(limit, gate.free), "target = :target", {"target": target})
+            those = {"target": target}
+            rows += heads(tx, lane, min(limit, gate.free), policies, routing, "target = :target", those)
     return rows
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from ..rules.payloads import encode
 from ..rules.route_choice import RouteChoice, Strategy, choose
 from ..rules.route_filter import Affinity, RouteCandidate, RouteWish
 from ..rules.route_settings import RouteSettings
@@ -19,6 +17,7 @@ from ..store.slots import NotEnough
 from ..store.transaction import Transaction
 from .messages import LeasedRoute
 from .policies import Policy
+from .route_wishes import affinity_key, wish_of
 
 Task = Mapping[str, Any]
 
@@ -84,8 +83,9 @@ class Leasing:
         owner: str,
         settings: RouteSettings,
     ) -> LeasedRoute | None:
-        key = _affinity_key(group, task, policy)
-        wish = _wish(tx, task, policy, bound or affinities.of(tx, key))
+        key = affinity_key(group, task["payload"], policy.demand)
+        bound = bound or affinities.of(tx, key)
+        wish = wish_of(tx, policy.demand, task["target"], bound, allow_direct=policy.allow_direct)
         routes = route_candidates.for_target(tx, self._routes(tx, group, settings), task["target"])
         choice = self._choose(tx, group, routes, wish, policy, settings)
         for route_id in choice.order:
@@ -135,29 +135,6 @@ class Leasing:
             structs.replace(each, busy=each.busy + 1, uses=each.uses + 1) if each.id == route_id else each
             for each in self._known[group]
         ]
-
-
-def _wish(tx: Transaction, task: Task, policy: Policy, affinity: Affinity | None) -> RouteWish:
-    demand = policy.demand
-    return RouteWish(
-        labels=demand.labels,
-        regions=demand.regions,
-        target=task["target"],
-        unique_exit_ip=demand.unique_exit_ip,
-        exits_in_use=route_candidates.exits_in_use(tx) if demand.unique_exit_ip else frozenset(),
-        affinity=affinity,
-        allow_direct=policy.allow_direct,
-    )
-
-
-def _affinity_key(group: str, task: Task, policy: Policy) -> str:
-    """What keeps to one route: a digest, since the value may be of any length, and nobody's business. Empty = nothing."""
-    field = policy.demand.affinity
-    payload = msgspec.json.decode(task["payload"]) if field else None
-    if not isinstance(payload, dict) or payload.get(field) is None:
-        return ""
-    digest = blake2b(encode(payload[field]).encode(), digest_size=16).hexdigest()
-    return f"{group}/{field}/{digest}"
 
 
 def _rebound(tx: Transaction, task: Task, before: str, route_id: str) -> None:

@@ -107,13 +107,14 @@ class Policies:
             migrates=bool(declared and declared.migrates),
             typed_checkpoint=bool(declared and declared.typed_checkpoint),
             bandwidth=_first(own.bandwidth, declared and declared.bandwidth) or 0.0,
-            demand=self._demand(own),
+            demand=self.demand_of(task["type"]),
             exit_words={str(code): word for code, word in own.exit_codes.items()},
             **self.needs_of(task),
         )
 
-    def _demand(self, own: TypeSettings) -> RouteDemand:
-        routing = self.config.routing
+    def demand_of(self, type_name: str) -> RouteDemand:
+        """What tasks of a type ask of their routes beyond the group."""
+        own, routing = self.config.types.get(type_name, TypeSettings()), self.config.routing
         return RouteDemand(
             frozenset(own.route_labels),
             frozenset(own.regions),

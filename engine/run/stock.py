@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
@@ -14,8 +15,12 @@ from ..rules.redaction import Redactor
 from ..rules.tasks import TaskState
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from ..store.inventory_reading import Moment
     from ..store.reading import Reader
+    from .policies import Policies
+    from .route_wishes import Routes
 
 Row = dict[str, Any]
 
@@ -71,6 +76,24 @@ class Stock:
         from ..store import inventory_reading as reading
 
         return reading.why_not_chosen(self._reader, self.moment(), wish)
+
+    def no_route(self, policies: Policies) -> Callable[[Row], str]:
+        """A question to ask of waiting tasks: why each gets no route now, or which one is verified for it first.
+
+        What it reads of routes it reads once; nothing is read or loaded before it is asked.
+        """
+
+        @cache
+        def routes() -> tuple[Moment, Routes]:
+            from .route_wishes import Routes
+
+            return self.moment(), Routes(self._config.routing)
+
+        def question(connection: Connection, row: Row) -> str:
+            moment, known = routes()
+            return known.why_none(moment.reading(connection), row, policies)
+
+        return lambda row: self._reader.ask(lambda connection: question(connection, row))
 
     def latencies(self, route_ids: Sequence[str], limit: int) -> dict[str, list[float | None]]:
         """The last results of these routes in milliseconds, the newest last; None for one that failed."""

@@ -68,16 +68,17 @@ def waits(
     policies: Policies,
     outlived: Callable[[], Collection[int]] = frozenset,
     ahead: int = 0,
+    no_route: Callable[[Row], str] = lambda _: "",
 ) -> list[str]:
     """Why a task does not run now; nothing for one that runs or has finished. `ahead` = due tasks that come before it.
 
-    `outlived`: the workers that run on where no engine does.
+    `outlived`: the workers that run on where no engine does. `no_route`: what keeps a task from any of its routes.
     """
     state = TaskState(row["state"])
     then = ending(row)
     if state in WAITING:
         told = [ROLLED_BACK.format(state=then.lower())] if then else []
-        return [*told, *explain(_candidate(row, policies), now, ahead)]
+        return [*told, *explain(_candidate(row, policies), now, ahead, lambda: no_route(row))]
     if state == RUNNING and not now.engine and row["worker_id"] not in outlived():
         return [STRANDED.format(point="its last checkpoint")]
     if state in FINISHED or state == RUNNING:

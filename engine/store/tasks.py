@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.new_task import NewTask
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
@@ -269,17 +271,58 @@ def type_of_lane(lane: str) -> str:
     return lane.partition("|")[0]
 
 
+class Aside:
+    """Tasks to pass over, by the value of one field of their payload (its JSON text) and their target."""
+
+    def __init__(self, field: str) -> None:
+        self.path = f'$."{field}"'
+        self._known: list[str] = []
+
+    def put(self, value: str, target: str) -> None:
+        """Pass over all that are like this from now on."""
+        self._known.append(f"[{value},{value}] {target}")
+
+    @property
+    def known(self) -> str:
+        """As JSON."""
+        return msgspec.json.encode(self._known).decode()
+
+
+_BESIDE = (
+    " AND json_extract(payload, :path, :path) || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
+)
+"""Two paths give both values as a JSON array, in which 1, "1" and true differ."""
+_AFTER = " AND (effective_priority, next_run_at, id) > (:priority, :due, :id)"
+
+
 def due(
-    tx: Transaction, lane: str, limit: int, condition: str = "TRUE", args: Mapping[str, Any] | None = None
+    tx: Transaction,
+    lane: str,
+    limit: int,
+    condition: str = "TRUE",
+    args: Mapping[str, Any] | None = None,
+    *,
+    aside: Aside | None = None,
+    after: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start."""
+    """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start.
+
+    With `aside` none of those, and the payload of the others; `after` a row, only what comes behind it.
+    """
+    more: dict[str, Any] = dict(args or {})
+    if aside is not None:
+        condition += _BESIDE
+        more |= {"path": aside.path, "aside": aside.known}
+    if after is not None:
+        condition += _AFTER
+        more |= {"priority": after["effective_priority"], "due": after["next_run_at"], "id": after["id"]}
     sql = (
         "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct, target,"
-        " attempt"
+        f" attempt{'' if aside is None else ', payload'}"
         f" FROM {_BY_LANE} WHERE lane = :lane AND {_WAITING} AND next_run_at <= :now AND {condition}"
         " ORDER BY effective_priority, next_run_at, id LIMIT :limit"
     )
-    return tx.rows(sql, lane=lane, now=tx.now, limit=limit, **(args or {}))
+    return tx.rows(sql, lane=lane, now=tx.now, limit=limit, **more)
 
 
 ELSEWHERE = (

@@ -49,7 +49,7 @@ def test_worked_example_01_an_unknown_route_ranks_as_50_and_not_at_all_when_its_
     assert first(unknown, route("b", score=51.0)) == "b"
     choice = chosen(route("new", score=None, verified=False), route("b", score=1.0))
     assert choice.order == ("b",)
-    assert choice.refused == {"new": "the check before its lease failed"}
+    assert choice.refused == {"new": "it must pass a check before a task gets it"}
 
 
 @pytest.mark.parametrize(("seconds", "worth", "winner"), [(12, 9.5, "b"), (60, 47.5, "b"), (90, 71.25, "a")])
@@ -170,7 +170,7 @@ def test_a_lost_race_has_at_most_five_others_to_try():
         ({"uses": 100, "max_uses": 100}, "it has had its 100 uses"),
         ({"blocked_until": NOW + 900}, "example.org refuses it, tried again in 15m"),
         ({"exit_ip": "192.0.2.1"}, "its exit address 192.0.2.1 is in use"),
-        ({"verified": False}, "the check before its lease failed"),
+        ({"verified": False}, "it must pass a check before a task gets it"),
         ({}, ""),
         ({"blocked_until": NOW, "exit_ip": "192.0.2.2", "uses": 99, "max_uses": 100}, ""),
         ({"state": S.RUNNING, "busy": 1, "capacity": 2}, ""),
