@@ -6,20 +6,28 @@ that was saved since sets `losses` back (see docs/decisions/0002-losses-and-prog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
+from ..rules.checkpoints import latest_valid
+from ..rules.losses import Held, Loss, Way, way_of, why_review
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
-from ..store import attempts, checkpoints, operations, requests, tasks
+from ..store import attempts, checkpoints, losses, operations, requests, tasks
+from ..store.losses import Lost
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
 from . import finishing, setting_aside, withstanding
 from .policies import Policies
 
-TOTAL_FACTOR = 10
-"""All losses of a task together may be this many times `max_losses`, so that progress alone can't make an endless loop."""
+AT_ONCE = 2000
+"""Lost attempts that are settled by the same statements at most."""
+PLAIN_LOSS = Loss()
+"""Charged, and nobody's doing among those that it held."""
+FEW = 8
+"""So many that can't be settled together are settled one by one; more of them are halved first."""
 
 
 def take_all(
@@ -34,40 +42,122 @@ def take_all(
     suspected: bool = False,
     doubt: str = "",
 ) -> list[str]:
-    """Take each task from its dead worker, each in a savepoint: an error on one row does not keep the others.
+    """Take each task (`id`, `fence`, `worker_id`, as the caller saw it) from its dead worker. Returns their stories.
+
+    Those that have nothing beside their row are taken together; of the others, and where that fails, each by itself in a
+    savepoint: an error on one row does not keep the others.
 
     Not `charged`: the engine itself had to end the worker because of another task. Where the worker died by itself
     (`suspected`) and several had begun in it, nobody knows whose doing it was: each runs alone the next time, and only who
     takes a worker of its own with it then is charged for that. `doubt`: why nobody knows how those that had begun ended.
     """
-    stories = []
     shared = suspected and sum(row["fence"] in started for row in held) > 1
+    loss = Loss(charged, suspected, shared, doubt)
+    stories = _take_together(tx, held, cause, started, policies, max_losses, loss)
     for row in held:
         current = row
+        if row["id"] in stories:
+            continue
         try:
             current = tasks.get(tx, row["id"])
             if current["fence"] != row["fence"] or current["worker_id"] != row["worker_id"]:
                 continue  # it ended, or was taken over, between the look and now (TF023, TF246)
-            stories.append(
-                tx.unit(
-                    lambda tx, row: lose(
-                        tx,
-                        row,
-                        cause,
-                        started=row["fence"] in started,
-                        policies=policies,
-                        max_losses=max_losses,
-                        charged=charged,
-                        shared=shared,
-                        suspected=suspected,
-                        doubt=doubt,
-                    ),
-                    current,
-                )
+            stories[row["id"]] = tx.unit(
+                lambda tx, row: lose(
+                    tx,
+                    row,
+                    cause,
+                    started=row["fence"] in started,
+                    policies=policies,
+                    max_losses=max_losses,
+                    loss=loss,
+                ),
+                current,
             )
         except Exception as error:
-            stories.append(fall_back(tx, current, cause, error))
+            stories[row["id"]] = fall_back(tx, current, cause, error)
+    return [stories[row["id"]] for row in held if row["id"] in stories]
+
+
+def _take_together(
+    tx: Transaction,
+    held: list[dict[str, Any]],
+    cause: str,
+    started: set[int],
+    policies: Policies,
+    max_losses: int,
+    loss: Loss,
+) -> dict[int, str]:
+    """Take those that have nothing beside their row. Returns the story of each that was taken, by task."""
+    stories: dict[int, str] = {}
+    sort = lru_cache(maxsize=1024)(partial(_sort, policies, loss, max_losses))
+    for first in range(0, len(held), AT_ONCE):
+        part = held[first : first + AT_ONCE]
+        found = losses.look(tx, (row["id"] for row in part))
+        sorts: dict[tuple[Way, str], list[Lost]] = {}
+        for row in part:
+            one = found.get(row["id"])
+            if one is not None and one.fence == row["fence"] and one.worker_id == row["worker_id"]:
+                sorts.setdefault(sort(one.fence in started, one.kind), []).append(one)
+        for (way, why), those in sorts.items():
+            if way is not Way.ALONE:
+                settle = partial(_SETTLE[way], loss=loss, cause=cause, why=why)
+                stories |= _settle_together(tx, those, settle)
     return stories
+
+
+def _sort(
+    policies: Policies, loss: Loss, max_losses: int, begun: bool, kind: tuple[Any, ...]
+) -> tuple[Way, str]:
+    """The way of all tasks of a kind (`Lost.kind`), and why they go to a person, if they do.
+
+    Where the limits of such a task can't be read, each is looked at alone.
+    """
+    bare, before, total, *policy = kind
+    try:
+        rule = policies.of(dict(zip(losses.POLICY, policy, strict=True))).on_lost
+    except Exception:
+        return Way.ALONE, ""
+    way = way_of(Held(begun, bool(bare), before, total, rule), loss, max_losses)
+    if way is not Way.REVIEW:
+        return way, ""
+    return way, loss.doubt or why_review(before + loss.counted, total + loss.total, rule, max_losses)
+
+
+def _settle_together(
+    tx: Transaction, lost: list[Lost], settle: Callable[[Transaction, list[Lost]], str]
+) -> dict[int, str]:
+    """Settle these in a savepoint; where that fails, in halves, so that the one row that it fails with is left alone."""
+    try:
+        story = tx.unit(settle, lost)
+    except Exception as error:
+        setting_aside.refuse_trouble_of_the_store(error)
+        if len(lost) <= FEW:
+            return {}
+        half = len(lost) // 2
+        return _settle_together(tx, lost[:half], settle) | _settle_together(tx, lost[half:], settle)
+    return {each.task_id: f"#{each.task_id} {story}" for each in lost}
+
+
+def _never_began(tx: Transaction, lost: list[Lost], *, loss: Loss, cause: str, why: str) -> str:
+    losses.wait_again_all(tx, lost, f"dispatched but never started: {cause}")
+    return "starts again"
+
+
+def _taken_over(tx: Transaction, lost: list[Lost], *, loss: Loss, cause: str, why: str) -> str:
+    losses.take_over_all(tx, lost, loss, cause, NOTHING_KEPT.story)
+    return NOTHING_KEPT.story
+
+
+def _reviewed(tx: Transaction, lost: list[Lost], *, loss: Loss, cause: str, why: str) -> str:
+    told = f"{why}: {cause}"
+    losses.review_all(tx, lost, loss, told, _error("worker_lost", tx.redactor.text(told)))
+    return "needs review"
+
+
+_SETTLE = {Way.NEVER_BEGUN: _never_began, Way.TAKEN_OVER: _taken_over, Way.REVIEW: _reviewed}
+NOTHING_KEPT = latest_valid((), 1)
+"""Where a task without a checkpoint goes on."""
 
 
 def fall_back(tx: Transaction, task: Mapping[str, Any], cause: str, error: Exception) -> str:
@@ -93,17 +183,13 @@ def lose(
     started: bool,
     policies: Policies,
     max_losses: int,
-    charged: bool = True,
-    shared: bool = False,
-    suspected: bool = False,
-    doubt: str = "",
+    loss: Loss = PLAIN_LOSS,
 ) -> str:
     """Take `task` away from its worker, which is proven gone. Returns the story, e.g. "#5 resumes at checkpoint 7".
 
-    `suspected`: the worker died by itself while its engine lived, so that the task may have killed it: it runs alone the
-    next time, unless this attempt had saved a checkpoint (if it kills again behind that, it is found then). `shared`: so may
-    others; then it counts among all its losses only. Who must go to a person goes there at once (with a `doubt` all do); the
-    others are LOST and taken over in the same transaction.
+    Where the worker died by itself (`suspected`), the task may have killed it: it runs alone the next time, unless this
+    attempt had saved a checkpoint (if it kills again behind that, it is found then). Who must go to a person goes there at
+    once (with a `doubt` all do); the others are LOST and taken over in the same transaction.
     """
     if task["state"] is LOST:
         return _take_over(tx, task, policies)
@@ -113,29 +199,27 @@ def lose(
     stuck = withstanding.of_task(tx, task["id"])
     attempts.close_attempt(tx, task["fence"], "lost", "worker_lost", error=None, tail=None, stuck=stuck)
     if task["state"] is PAUSED:
-        if (why := stuck or doubt) and not _is_cancelled(task):
+        if (why := stuck or loss.doubt) and not _is_cancelled(task):
             return _doubted_while_suspended(tx, task, f"{why}: {cause}")
         return _lost_while_suspended(tx, task, cause)
     fence = tx.next_fences(1)[0]
-    total = task["losses_total"] + int(charged)
-    losses = {"losses": task["losses"] + int(charged and not shared), "losses_total": total, "fence": fence}
-    losses["suspect"] = int(
-        suspected and charged and not checkpoints.saved_with(tx, task["id"], task["fence"])
-    )
+    charged = {
+        "losses": task["losses"] + loss.counted,
+        "losses_total": task["losses_total"] + loss.total,
+        "fence": fence,
+    }
+    saved = checkpoints.saved_with(tx, task["id"], task["fence"])
+    charged["suspect"] = int(loss.suspected and loss.charged and not saved)
     if task["wanted"] != "cancel" and (
-        why := stuck or doubt or _needs_a_person({**task, **losses}, policies, max_losses)
+        why := stuck or loss.doubt or _needs_a_person({**task, **charged}, policies, max_losses)
     ):
-        return _review(tx, task, losses, f"{why}: {cause}")
-    tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=losses)
-    return _take_over(tx, {**task, **losses, "state": LOST}, policies)
+        return _review(tx, task, charged, f"{why}: {cause}")
+    tasks.transition(tx, task, LOST, "worker_lost", actor=ENGINE, message=cause, columns=charged)
+    return _take_over(tx, {**task, **charged, "state": LOST}, policies)
 
 
 def _needs_a_person(task: Mapping[str, Any], policies: Policies, max_losses: int) -> str:
-    if task["losses"] >= max_losses or task["losses_total"] >= max_losses * TOTAL_FACTOR:
-        return f"its worker was lost {task['losses_total']} times"
-    if policies.of(task).on_lost == "review":
-        return "its worker was lost and it must not run twice unasked"
-    return ""
+    return why_review(task["losses"], task["losses_total"], policies.of(task).on_lost, max_losses)
 
 
 def _take_over(tx: Transaction, task: Mapping[str, Any], policies: Policies) -> str:
@@ -170,9 +254,9 @@ def _cancelled(tx: Transaction, task: Mapping[str, Any]) -> str:
     return f"#{number}: {told}" if told else f"#{number} is cancelled"
 
 
-def _review(tx: Transaction, task: Mapping[str, Any], losses: Mapping[str, Any], why: str) -> str:
+def _review(tx: Transaction, task: Mapping[str, Any], charged: Mapping[str, Any], why: str) -> str:
     error = tx.redactor.text(why)
-    columns = {**NO_LEASE, **losses, "error": _error("worker_lost", error)}
+    columns = {**NO_LEASE, **charged, "error": _error("worker_lost", error)}
     tasks.transition(tx, task, NEEDS_REVIEW, "worker_lost", actor=ENGINE, message=why, columns=columns)
     requests.close_all_of(tx, task["id"], "the task went to review")
     return f"#{task['id']} needs review"
@@ -209,13 +293,13 @@ def _lost_while_suspended(tx: Transaction, task: Mapping[str, Any], cause: str) 
 def _doubted_while_suspended(tx: Transaction, task: Mapping[str, Any], why: str) -> str:
     """How the suspended attempt ended can't be known: PAUSED would hide that from whoever resumes it."""
     tasks.transition(tx, task, RUNNING, "resumed", actor=ENGINE, message="only to go to review", ours=True)
-    losses = {
+    charged = {
         "losses": task["losses"] + 1,
         "losses_total": task["losses_total"] + 1,
         "fence": tx.next_fences(1)[0],
         "wanted": None,
     }
-    return _review(tx, {**task, "state": RUNNING}, losses, why)
+    return _review(tx, {**task, "state": RUNNING}, charged, why)
 
 
 def _pause_if_wanted(tx: Transaction, task: Mapping[str, Any]) -> None:

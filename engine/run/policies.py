@@ -16,6 +16,7 @@ from ..rules.needs import parse_needs
 from ..rules.route_filter import RouteDemand
 from ..rules.selection import COMMAND_TYPE
 from ..rules.settings import TypeSettings
+from ..store.losses import POLICY
 from .messages import TypeInfo, from_stored
 
 
@@ -42,7 +43,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Bytes a second that an attempt may receive; 0 = as many as come."""
 
 
-_OWN = itemgetter("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+_OWN = itemgetter(*POLICY)
 """The columns of a task that its policy hangs on."""
 _OWN_NEEDS = itemgetter("type", "needs", "route", "allow_direct")
 

@@ -40,6 +40,10 @@ log = logging.getLogger("taskdeck.recovery")
 
 AT_ONCE = 500
 """Kept reports that are written in one transaction."""
+PART = 10_000
+"""Lost tasks that are taken over in one transaction."""
+IN_DOUBT = "it may have ended: what its worker had kept can't be read"
+"""Why what a worker had begun goes to a person where not all of its last words can be read."""
 
 
 @dataclass
@@ -106,8 +110,12 @@ def _tidy(path: Path, moved_to: Path | None) -> None:
 
 
 class Replayed(NamedTuple):
-    """The last words of a worker that is gone. `unreadable`: why some of them can't be read, "" where all could."""
+    """The last words of a worker that is gone: how many reports were written down now.
 
+    `unreadable`: why some of them can't be read, "" where all could.
+    """
+
+    reports: int
     said_bye: bool
     unreadable: str
 
@@ -126,7 +134,7 @@ async def replay(
         part = reports[start : start + AT_ONCE]
         await write(lambda tx, part=part: recorder.record_once(tx, worker_id, part, worker_lives=False))
         crash_at("after_replay")
-    return Replayed(any(isinstance(report, Bye) for _, report in reports), unreadable)
+    return Replayed(len(reports), any(isinstance(report, Bye) for _, report in reports), unreadable)
 
 
 def tell_unreadable(tx: Transaction, worker_id: int, path: Path, why: str) -> str:
@@ -142,7 +150,7 @@ def tell_unreadable(tx: Transaction, worker_id: int, path: Path, why: str) -> st
         " in doubt",
         payload={"file": str(kept)},
     )
-    return "it may have ended: what its worker had kept can't be read"
+    return IN_DOUBT
 
 
 async def _settle_dead(
@@ -155,7 +163,7 @@ async def _settle_dead(
     foundlings: Foundlings,
 ) -> list[str]:
     who = identity.named_by(worker)
-    held = await writer.write(_held, worker["id"])
+    held = await writer.write(tasks.held_by, worker["id"])
     task_ids = [row["id"] for row in held]
     path = journal_of(config, worker)
     left = await asyncio.to_thread(
@@ -172,16 +180,27 @@ async def _settle_dead(
     await writer.write(withstanding.record, left, worker["id"])
     await writer.write(withstanding.record_doubtful, foundlings.doubtful(who), worker["id"])
     replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
-    had, held = held, await writer.write(_held, worker["id"])
+    had = held
+    if replayed.reports:
+        held = await writer.write(tasks.held_by, worker["id"])
     still = {row["fence"] for row in held}
     finished = [row for row in had if row["fence"] not in still]
     stories = [f"#{row['id']} ended while there was no engine" for row in finished]
-    started = begun(path, worker["boot_id"], held)
-    orderly = replayed.said_bye or _never_up(worker)
-    lost_words = (path, replayed.unreadable)
-    stories += await writer.write(
-        _bury, worker, held, started, policies, config.engine.max_losses, orderly, lost_words
+    take = partial(
+        take_all,
+        cause=f"worker {worker['id']} was lost while there was no engine",
+        started=begun(path, worker["boot_id"], held),
+        policies=policies,
+        max_losses=config.engine.max_losses,
+        doubt=IN_DOUBT if replayed.unreadable else "",
     )
+    *parts, last = [held[first : first + PART] for first in range(0, len(held) or 1, PART)]
+    for part in parts:  # the worker is open until the last of them, so that a next recovery finds the rest
+        stories += await writer.write(partial(take, held=part))
+        crash_at("after_recovery_part")
+    orderly = replayed.said_bye or _never_up(worker)
+    unreadable = (path, replayed.unreadable)
+    stories += await writer.write(_bury, worker, held, orderly, unreadable, partial(take, held=last))
     crash_at("after_burial")
     forget_files(path, unreadable=bool(replayed.unreadable))
     return stories
@@ -240,19 +259,13 @@ def _end_engines(tx: Transaction, engines: list[dict[str, Any]]) -> None:
         )
 
 
-def _held(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
-    return tasks.of_worker(tx, worker_id)
-
-
 def _bury(
     tx: Transaction,
     worker: dict[str, Any],
     held: list[dict[str, Any]],
-    started: set[int],
-    policies: Policies,
-    max_losses: int,
     orderly: bool,
     lost_words: tuple[Path, str],
+    take: Callable[[Transaction], list[str]],
 ) -> list[str]:
     orderly = orderly and not held
     how = "it was lost while there was no engine"
@@ -271,10 +284,10 @@ def _bury(
             payload={"pid": worker["pid"], "tasks": [row["id"] for row in held]},
             ours=True,
         )
-    cause = f"worker {worker['id']} was lost while there was no engine"
     path, unreadable = lost_words
-    doubt = tell_unreadable(tx, worker["id"], path, unreadable) if unreadable else ""
-    return take_all(tx, held, cause, started, policies, max_losses, doubt=doubt)
+    if unreadable:
+        tell_unreadable(tx, worker["id"], path, unreadable)
+    return take(tx)
 
 
 def leave(tx: Transaction, worker_id: int, pid: int, error: Exception) -> list[str]:

@@ -24,13 +24,13 @@ def set_aside(
     Where not even that can be written it stays as it is, and the alert names it, once. Trouble of the store is no row's
     own: it is raised again.
     """
-    _not_of_the_store(error)
+    refuse_trouble_of_the_store(error)
     why = tx.redactor.text(f"{act}: {error}")
     story = f"#{task_id} is left to a person: {why}"
     try:
         tx.unit(review, why)
     except Exception as second:
-        _not_of_the_store(second)
+        refuse_trouble_of_the_store(second)
         story = f"#{task_id} stays as it is: {why}; it can't go to review: {second}"
         if events.was_told(tx.connection, task_id, _ALERT, REASON):
             return story
@@ -41,12 +41,13 @@ def set_aside(
 
 def tell(tx: Transaction, what: str, error: Exception) -> None:
     """Raise the alert for something that failed and is no task's. Trouble of the store is raised again."""
-    _not_of_the_store(error)
+    refuse_trouble_of_the_store(error)
     story = tx.redactor.text(f"{what}: {error}")
     log.error("%s", story, exc_info=error)
     tx.event(_ALERT, actor=ENGINE, level="error", reason=REASON, message=story)
 
 
-def _not_of_the_store(error: Exception) -> None:
+def refuse_trouble_of_the_store(error: Exception) -> None:
+    """Raise `error` again where it is no row's own."""
     if isinstance(error, StoreError) or is_passing(error):
         raise error

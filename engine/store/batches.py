@@ -24,12 +24,12 @@ from .inserting import insert
 from .tasks import LET_GO, leased
 from .transaction import ENGINE, Transaction
 
-_THESE = "(SELECT value FROM json_each(?{}))".format
+THESE = "(SELECT value FROM json_each(?{}))".format
 """What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
 
 _FRESH = (
     "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, retry_count, scheduled_at FROM task"
-    f" WHERE id IN {_THESE(1)} AND state = 'PENDING' AND attempt = 0 AND ending IS NULL"
+    f" WHERE id IN {THESE(1)} AND state = 'PENDING' AND attempt = 0 AND ending IS NULL"
 )
 # The plus signs keep the planner from going through the states to the ids instead of the other way round.
 _BEGIN = (
@@ -40,13 +40,15 @@ _BEGIN = (
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
     "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
-    f" WHERE id IN {_THESE(1)} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
+    f" WHERE id IN {THESE(1)} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
     " AND target = ''"
     " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM resource_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING'))"
     " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
 )
-_START = f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {_THESE(2)} AND ended_at IS NULL"
+_START = (
+    f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {THESE(2)} AND ended_at IS NULL"
+)
 _CLOSE = f"UPDATE attempt SET started_at = coalesce(started_at, ?1), {CLOSE} WHERE"
 _SUCCEED = (
     f"UPDATE task SET state = 'SUCCESS', reason = 'done', result = ?2, error = NULL, {LET_GO}, finished_at = ?1,"
@@ -84,7 +86,7 @@ class Begun(NamedTuple):
 
 def fresh(tx: Transaction, task_ids: Collection[int]) -> list[dict[str, Any]]:
     """The rows of those among these tasks that wait to begin for the first time, with what their attempt needs of them."""
-    return tx.rows(_FRESH, _json(task_ids))
+    return tx.rows(_FRESH, as_json(task_ids))
 
 
 def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int, lease: float) -> list[Begun]:
@@ -94,8 +96,8 @@ def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int,
     fences = tx.next_fences(len(ids))
     held = leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
-    changed = tx.connection.execute(sql, {**held, "first": fences[0], "now": tx.now, "these": _json(ids)})
-    _expect(len(ids), changed)
+    changed = tx.connection.execute(sql, {**held, "first": fences[0], "now": tx.now, "these": as_json(ids)})
+    expect(len(ids), changed)
     rows = [
         (task_id, 1, worker_id, fence, 0, tx.now, path)
         for (task_id, path), fence in zip(tasks, fences, strict=True)
@@ -109,15 +111,15 @@ def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int,
 
 def plain(tx: Transaction, claims: Collection[tuple[int, int]]) -> list[Plain]:
     """Those of these attempts (task, fence) that are plain, by task."""
-    rows = tx.connection.execute(_PLAIN, (_json(task_id for task_id, _ in claims),))
+    rows = tx.connection.execute(_PLAIN, (as_json(task_id for task_id, _ in claims),))
     return [Plain._make(row) for row in rows if (row[0], row[1]) in claims]
 
 
 def start_all(tx: Transaction, attempts: Collection[Plain]) -> None:
     """Their handlers were entered."""
     if attempts:
-        fences = _json(each.fence for each in attempts)
-        _expect(len(attempts), tx.connection.execute(_START, (tx.now, fences)))
+        fences = as_json(each.fence for each in attempts)
+        expect(len(attempts), tx.connection.execute(_START, (tx.now, fences)))
 
 
 def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
@@ -128,15 +130,15 @@ def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
     done = tx.now, "succeeded", "done"
     silent = [end.plain.fence for end in ends if end.exit_code is None and end.tail is None]
     changed = tx.connection.execute(
-        f"{_CLOSE} fence IN {_THESE(7)} AND ended_at IS NULL", (*done, None, None, None, _json(silent))
+        f"{_CLOSE} fence IN {THESE(7)} AND ended_at IS NULL", (*done, None, None, None, as_json(silent))
     )
-    _expect(len(silent), changed)
+    expect(len(silent), changed)
     told = [
         (*done, end.exit_code, None, end.tail, end.plain.fence)
         for end in ends
         if end.exit_code is not None or end.tail is not None
     ]
-    _expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
+    expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
     _set_success(tx, ends)
     seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))
     tx.add(chain.from_iterable(_succeeded(end.plain, seconds(end.plain.started_at), tx.now) for end in ends))
@@ -144,17 +146,17 @@ def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
 
 def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
     empty = [end.plain for end in ends if end.result == "null"]
-    these, fences = _json(each.task_id for each in empty), _json(each.fence for each in empty)
-    sql = f"{_SUCCEED} id IN {_THESE(3)} AND state = 'RUNNING' AND fence IN {_THESE(4)}"
-    _expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
+    these, fences = as_json(each.task_id for each in empty), as_json(each.fence for each in empty)
+    sql = f"{_SUCCEED} id IN {THESE(3)} AND state = 'RUNNING' AND fence IN {THESE(4)}"
+    expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
     rows = [(tx.now, end.result, end.plain.task_id, end.plain.fence) for end in ends if end.result != "null"]
     changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND state = 'RUNNING' AND fence = ?4", rows)
-    _expect(len(rows), changed)
+    expect(len(rows), changed)
 
 
 def _dispatched(begun: Begun, worker_id: int, now: str) -> Event:
     payload = f'{{"from":"PENDING","to":"RUNNING","attempt":1,"fence":{begun.fence},"worker":{worker_id},"resumes_at":0}}'
-    return _event(begun.task_id, worker_id, "TASK_STATE", "dispatched", "attempt 1", payload, now)
+    return event(begun.task_id, worker_id, "TASK_STATE", "dispatched", "attempt 1", payload, now)
 
 
 def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:
@@ -162,21 +164,31 @@ def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:
     moved = f'{{"from":"RUNNING","to":"SUCCESS","attempt":{attempt},"fence":{fence}}}'
     summary = f'{{"state":"SUCCESS","attempts":{attempt},"retries":{retries},"seconds":{seconds}}}'
     return (
-        _event(task_id, worker_id, "TASK_STATE", "done", "", moved, now),
-        _event(task_id, None, "TASK_FINISHED", "done", "", summary, now),
+        event(task_id, worker_id, "TASK_STATE", "done", "", moved, now),
+        event(task_id, None, "TASK_FINISHED", "done", "", summary, now),
     )
 
 
-def _event(
-    task_id: int, worker_id: int | None, event_type: str, reason: str, message: str, payload: str, now: str
+def event(
+    task_id: int,
+    worker_id: int | None,
+    event_type: str,
+    reason: str,
+    message: str,
+    payload: str,
+    now: str,
+    level: str = "info",
 ) -> Event:
-    return task_id, None, None, worker_id, event_type, "info", reason, ENGINE, message, payload, now
+    """An event of a task that the engine tells; `payload` is JSON text."""
+    return task_id, None, None, worker_id, event_type, level, reason, ENGINE, message, payload, now
 
 
-def _json(numbers: Iterable[int]) -> str:
+def as_json(numbers: Iterable[int]) -> str:
+    """A JSON array, as `THESE` takes it."""
     return msgspec.json.encode(list(numbers)).decode()
 
 
-def _expect(count: int, cursor: sqlite3.Cursor) -> None:
+def expect(count: int, cursor: sqlite3.Cursor) -> None:
+    """Raise `IllegalTransition` unless the statement changed so many rows."""
     if cursor.rowcount != count:
         raise IllegalTransition(f"{count} rows were to change together, and {cursor.rowcount} did")

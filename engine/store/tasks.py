@@ -410,10 +410,22 @@ def of_worker(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
     return _typed(tx.rows(sql, worker_id))
 
 
+def held_by(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
+    """The same, only `id`, `fence` and `worker_id`: there may be a hundred thousand."""
+    sql = "SELECT id, fence, worker_id FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id"
+    return tx.rows(sql, worker_id)
+
+
 def all_held(tx: Transaction) -> list[dict[str, Any]]:
-    """Every task that some worker holds, and LOST ones that nobody has decided on; all of them, never a page (TF014)."""
-    sql = "SELECT * FROM task WHERE state IN ('RUNNING','LOST') OR (state = 'PAUSED' AND worker_id IS NOT NULL) ORDER BY id"
-    return _typed(tx.rows(sql))
+    """Every task that some worker holds, and LOST ones that nobody has decided on; all of them, never a page (TF014).
+
+    Only `id`, `fence` and `worker_id`.
+    """
+    sql = (
+        "SELECT id, fence, worker_id FROM task"
+        " WHERE state IN ('RUNNING','LOST') OR (state = 'PAUSED' AND worker_id IS NOT NULL) ORDER BY id"
+    )
+    return tx.rows(sql)
 
 
 def _typed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from taskdeck.engine import crash
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.demo.invariants import Outside, judge
+from taskdeck.engine.run import recovery
 from taskdeck.engine.run.messages import Outcome
 from tests.crashing.day import live_through
 from tests.crashing.life import Life, acknowledged, finish, task
@@ -29,6 +30,7 @@ DAY = 86_400.0
 """Seconds between two lives: whatever waited for a time is due."""
 WORKERS = 24
 """So many are lost together with their engine before recovery is killed again and again."""
+recovery.PART = 2  # so that recovery also dies between two parts of what one worker held
 BROKEN = 70
 """Exit code of a child whose scenario could not be lived through at all."""
 

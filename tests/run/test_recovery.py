@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from taskdeck.engine import crash
 from taskdeck.engine.config import load
 from taskdeck.engine.edge import identity
 from taskdeck.engine.rules.declarations import ResourceDeclaration
 from taskdeck.engine.rules.redaction import Redactor
-from taskdeck.engine.rules.tasks import NEEDS_REVIEW, PENDING
+from taskdeck.engine.rules.tasks import NEEDS_REVIEW, PENDING, RUNNING
+from taskdeck.engine.run import recovery
 from taskdeck.engine.run.recovery import begun, forget_files, recover
 from taskdeck.engine.store import slots
+from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.writer import Writer
+from tests import replay
 from tests.scratch import Scratch
 
 
@@ -97,3 +103,32 @@ def test_a_slot_that_can_not_be_given_back_keeps_no_other_and_is_told_of(scratch
     (told,) = scratch.query("SELECT resource_id, message FROM event_log WHERE reason = 'row_failed'")
     assert told[0] == "b-2"
     assert told[1].startswith("b-2 can't be given back and stays LEASED: ")
+
+
+async def test_a_recovery_that_dies_between_two_parts_of_a_full_worker_is_finished_by_the_next(
+    scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "PART", 2)
+    worker = scratch.worker()
+    held = [scratch.start(scratch.add(), worker) for _ in range(5)]
+
+    def die(name: str) -> None:
+        if name == "after_recovery_part":
+            raise KeyboardInterrupt
+
+    crash.watch(die)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            await recovered(scratch, tmp_path)
+    finally:
+        crash.arm({})
+    states = [state for (state,) in scratch.query("SELECT state FROM task ORDER BY id")]
+    assert states == [PENDING, PENDING, RUNNING, RUNNING, RUNNING]
+    scratch.database = open_for_writing(scratch.path, "2026-01-01T00:00:00.000000Z")
+    assert await recovered(scratch, tmp_path) == [
+        f"#{row['id']} starts again from the beginning" for row in held[2:]
+    ]
+    assert scratch.one("SELECT count(*) FROM event_log WHERE reason = 'taken_over'") == 5
+    assert scratch.query("SELECT DISTINCT outcome FROM attempt") == [("lost",)]
+    assert scratch.query("SELECT state FROM worker") == [("LOST",)]
+    assert replay.check(scratch.path) == []
