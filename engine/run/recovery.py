@@ -175,6 +175,7 @@ async def _settle_dead(
         path,
         partial(foundlings.left_by, who),
     )
+    crash_at("after_recovery_ended_leftovers")
     for problem in left:
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])

@@ -30,7 +30,7 @@ DAY = 86_400.0
 """Seconds between two lives: whatever waited for a time is due."""
 WORKERS = 24
 """So many are lost together with their engine before recovery is killed again and again."""
-recovery.PART = 2  # so that recovery also dies between two parts of what one worker held
+recovery.PART = 1  # so that recovery also dies between two tasks of one worker
 BROKEN = 70
 """Exit code of a child whose scenario could not be lived through at all."""
 
