@@ -24,6 +24,7 @@ from taskdeck.engine.edge.paths import database_hash
 from taskdeck.engine.run import groups
 from tests import replay
 from tests.tui.calls import called
+from tests.warm import taskdeck_process
 
 ROOT = Path(__file__).parents[2]
 TASKDECK = ROOT / ".venv" / "bin" / "taskdeck"
@@ -83,16 +84,14 @@ class Deck:
         if words and words[0] != "run":
             code, out, err = called(words, self.home, {**self.env, **env})
             return subprocess.CompletedProcess(words, code, out.decode(), err.decode())
-        return subprocess.run(
-            [str(TASKDECK), *words],
-            env={**self.env, **env},
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=40,
-            check=False,
-        )
+        child = self.beside(*words, **env)
+        out, err = child.communicate(timeout=40)
+        return subprocess.CompletedProcess(words, child.returncode, out.decode(), err.decode())
+
+    def beside(self, *words: object, **env: str) -> subprocess.Popen[bytes]:
+        """Start `taskdeck` in a process of its own; its output can be read from it."""
+        pipe = subprocess.PIPE
+        return taskdeck_process(words, self.home, {**self.env, **env}, stdout=pipe, stderr=pipe)
 
     def ok(self, *arguments: object, **env: str) -> str:
         """Run `taskdeck`, see that it did well, return what it printed."""
@@ -114,14 +113,8 @@ class Deck:
         """Start `taskdeck run` in the background; its output goes to `run.log`."""
         env["TASKDECK_ENGINE__WORKERS"] = str(workers)
         with (self.home / "run.log").open("ab") as log:
-            child = subprocess.Popen(
-                [str(TASKDECK), "run", *options],
-                env={**self.env, **env},
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+            child = taskdeck_process(
+                ["run", *options], self.home, {**self.env, **env}, stdout=log, stderr=log
             )
         self.children.append(child)
         return child

@@ -19,11 +19,12 @@ class Note(msgspec.Struct):
 
 
 class Walk(msgspec.Struct):
-    """How far to count, writing each number."""
+    """How far to count, writing each number: to a number, or on and on until there is a file `gate`."""
 
     file: str
     to: int = 20
     pause: float = 0.05
+    gate: str = ""
 
 
 @task("note")
@@ -37,11 +38,18 @@ async def note(ctx: Context, wish: Note) -> int:
 @task("walk")
 async def walk(ctx: Context, way: Walk) -> dict[str, int]:
     """Count with a checkpoint after each number."""
-    for number in range(ctx.checkpoint.get("done", 0) + 1, way.to + 1):
+    number = ctx.checkpoint.get("done", 0)
+    while not is_there(way, number):
+        number += 1
         append(way.file, f"{number} {os.getpid()} {ctx.attempt}")
         await ctx.save(done=number)
         await asyncio.sleep(way.pause)
-    return {"done": way.to}
+    return {"done": number}
+
+
+def is_there(way: Walk, number: int) -> bool:
+    """Has it come to the end of its way?"""
+    return Path(way.gate).exists() if way.gate else number >= way.to
 
 
 @task("flees")

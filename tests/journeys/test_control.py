@@ -10,7 +10,7 @@ from pathlib import Path
 from taskdeck.engine import commands
 from taskdeck.engine.config import load
 from tests.faults import fault
-from tests.journeys.decks import TASKDECK, Deck, kill, process_state
+from tests.journeys.decks import Deck, kill, process_state
 
 
 def lines(path: Path) -> list[list[int]]:
@@ -205,10 +205,7 @@ def test_retry_pressed_five_times_starts_it_once(deck: Deck) -> None:
     assert deck.finish(deck.start("--until-idle")) == 1
     deck.start()
     deck.until_ready()
-    presses = [
-        subprocess.Popen([TASKDECK, "retry", str(task_id)], env=deck.env, stderr=subprocess.PIPE)
-        for _ in range(5)
-    ]
+    presses = [deck.beside("retry", task_id) for _ in range(5)]
     codes = [press.communicate(timeout=30) and press.returncode for press in presses]
     assert set(codes) <= {0, 4}
     assert 0 in codes

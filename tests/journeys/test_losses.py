@@ -1,15 +1,14 @@
-"""What is lost is found again: poisoned tasks, silent workers, orphans of a crash, crashes between any two writes."""
+"""What is lost is found again: poisoned tasks, orphans of a crash, crashes between any two writes."""
 
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
 from collections import Counter
 from contextlib import closing
 
 from tests.faults import fault
-from tests.journeys.decks import Deck, kill
+from tests.journeys.decks import Deck
 
 
 @fault("TF040")
@@ -27,26 +26,6 @@ def test_a_command_that_kills_its_worker_needs_review_and_the_others_succeed(dec
     assert len({each["payload"]["pid"] for each in deck.events(None, "WORKER_LOST")}) == len(outcomes)
     row = deck.rows("SELECT losses, losses_total FROM task WHERE id = ?", poison)[0]
     assert (row["losses"], row["losses_total"]) == (3, len(outcomes))
-
-
-@fault("TF030")
-def test_a_worker_that_falls_silent_is_suspect_then_ended_and_its_task_runs_once_more(deck: Deck) -> None:
-    out = deck.home / "out"
-    task_id = deck.add("walk", json.dumps({"file": str(out), "to": 40}))
-    deck.start(workers=2, TASKDECK_ENGINE__SUSPECT_AFTER="500ms", TASKDECK_ENGINE__LEASE="1500ms")
-    deck.until(out.exists, "it walks")
-    silent = deck.worker_of(task_id)
-    kill(silent, signal.SIGSTOP)
-    deck.until(lambda: deck.events(None, "WORKER_SUSPECT"), "it is suspect")
-    assert deck.state(task_id) == "RUNNING"  # shown, not acted on
-    deck.until_state(task_id, "SUCCESS")
-    lost = deck.events(None, "WORKER_LOST")
-    assert [each["payload"]["pid"] for each in lost] == [silent]
-    assert silent not in deck.processes()
-    assert [each["outcome"] for each in deck.attempts(task_id)] == ["lost", "succeeded"]
-    numbers = [int(line.split()[0]) for line in out.read_text().splitlines()]
-    assert sorted(set(numbers)) == list(range(1, 41))
-    assert len(numbers) <= 41
 
 
 @fault("TF014", "TF016", "TF017")
