@@ -21,8 +21,10 @@ from .probe_errors import Verdict
 from .proxy_requests import (
     CLOSE,
     ERROR_HEADER,
+    LAST_CHUNK,
     ProxyRequest,
     Unclear,
+    chunk_size,
     header,
     onward_headers,
     read_request,
@@ -33,6 +35,7 @@ from .tunnels import MOST_HEAD, NoTunnel, Stream, login_header, open_tunnel, rea
 PIECE = 64 * 1024
 HEAD_WITHIN = 30.0
 """Seconds in which a client must have said what it wants."""
+MOST_TRAILERS = 100
 LINGER = 5.0
 """Seconds for which the other direction may go on when the target has ended its own."""
 
@@ -133,13 +136,10 @@ class Forwarder:
                 client, 403, "NOT_YOURS", "this proxy serves one attempt of a task, and not you"
             )
         try:
-            request = read_request(head)
+            await self._serve(client, read_request(head))
         except Unclear as unclear:
-            return await _refuse(client, unclear.status, "BAD_REQUEST", str(unclear))
-        try:
-            await self._serve(client, request)
+            await _refuse(client, unclear.status, "BAD_REQUEST", str(unclear))
         except NoTunnel as error:
-            self.around.found(Finding(request.host, error.verdict))
             status = 504 if error.verdict.error_type.timeout else 502
             await _refuse(client, status, error.verdict.error_type, error.verdict.detail)
 
@@ -152,8 +152,9 @@ class Forwarder:
                 return await self._pass(client, onward, request)
             except NoTunnel as error:
                 refused = error.verdict.error_type is ErrorType.PROXY_AUTH
-                whole = onward is None or not request.body  # none of the body is under way
+                whole = onward is None or request.body == 0  # none of the body is under way
                 if not (refused and whole and again and await self.around.renew()):
+                    self.around.found(Finding(request.host, error.verdict))
                     raise
             finally:
                 if onward is not None:
@@ -169,14 +170,15 @@ class Forwarder:
     async def _pass(self, client: Stream, onward: Stream, request: ProxyRequest) -> None:
         if request.tunnels:
             client.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            ways = [self._upload(client, onward, None), self._download(onward, client, request.host)]
+            ways = [self._upload(client, onward), self._download(onward, client, request.host)]
         else:
             onward.writer.write(request.onward())
-            ways = [self._upload(client, onward, request.body), self._answer(onward, client, request)]
+            ways = [self._body(client, onward, request.body), self._answer(onward, client, request)]
         upload, download = (asyncio.ensure_future(way) for way in ways)
         try:
             await asyncio.wait({upload, download}, return_when=asyncio.FIRST_COMPLETED)
-            if request.tunnels or not download.done():  # a plain answer that is whole is the end
+            unclear = upload.done() and isinstance(upload.exception(), Unclear)
+            if request.tunnels or not (download.done() or unclear):  # a plain answer that is whole is the end
                 # Who has ended one direction waits for the other: for long where the target was told, else for a while.
                 told = upload.done() and request.tunnels and onward.writer.can_write_eof()
                 await asyncio.wait({upload, download}, timeout=None if told else LINGER)
@@ -184,25 +186,51 @@ class Forwarder:
             for way in (upload, download):
                 way.cancel()
             results = await asyncio.gather(upload, download, return_exceptions=True)
-        if isinstance(results[1], NoTunnel):
-            raise results[1]
+        for result in reversed(results):
+            if isinstance(result, NoTunnel | Unclear):
+                raise ConnectionAbortedError if request.answered else result
 
-    async def _upload(self, client: Stream, onward: Stream, length: int | None) -> None:
-        """What the client sends: all of it, or the body of its one request."""
-        left = length
-        while left is None or left > 0:
-            data = await client.reader.read(PIECE if left is None else min(PIECE, left))
-            if not data:
-                break
-            left = None if left is None else left - len(data)
-            self.sent += len(data)
-            onward.writer.write(data)
-            await onward.writer.drain()
-        if length is None and onward.writer.can_write_eof():
+    async def _upload(self, client: Stream, onward: Stream) -> None:
+        """All that the client sends, as it is."""
+        while data := await client.reader.read(PIECE):
+            await self._send(onward, data)
+        if onward.writer.can_write_eof():
             with suppress(OSError):
                 onward.writer.write_eof()
-        while length is not None and await client.reader.read(PIECE):
+
+    async def _body(self, client: Stream, onward: Stream, length: int | None) -> None:
+        """The body of the client's one request. One that is cut off is cut off for the target as well."""
+        with suppress(asyncio.IncompleteReadError):
+            await (self._chunks(client, onward) if length is None else self._copy(client, onward, length))
+        while await client.reader.read(PIECE):
             pass  # a second request of a connection that ends with the first: only its end is of interest
+
+    async def _copy(self, client: Stream, onward: Stream, length: int) -> None:
+        while length > 0:
+            data = await client.reader.read(min(PIECE, length))
+            if not data:
+                raise asyncio.IncompleteReadError(b"", length)
+            length -= len(data)
+            await self._send(onward, data)
+
+    async def _chunks(self, client: Stream, onward: Stream) -> None:
+        """A body in chunks, which are written anew: both ends agree on where it ends. Trailers are dropped."""
+        while size := chunk_size(await _line(client)):
+            onward.writer.write(b"%x\r\n" % size)
+            await self._copy(client, onward, size)
+            if await client.reader.readexactly(2) != b"\r\n":
+                raise Unclear(400, "a chunk of the body is longer than it says")
+            onward.writer.write(b"\r\n")
+        for _ in range(MOST_TRAILERS):
+            if await _line(client) == b"\r\n":
+                onward.writer.write(LAST_CHUNK)
+                return await onward.writer.drain()
+        raise Unclear(400, "the body has too many trailers")
+
+    async def _send(self, onward: Stream, data: bytes) -> None:
+        self.sent += len(data)
+        onward.writer.write(data)
+        await onward.writer.drain()
 
     async def _answer(self, onward: Stream, client: Stream, request: ProxyRequest) -> None:
         """A plain HTTP answer: its status is told, and that the connection ends with it."""
@@ -212,6 +240,8 @@ class Forwarder:
                 head = await onward.reader.readuntil(b"\r\n\r\n")
             except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, OSError) as error:
                 raise NoTunnel(_broken(error, request)) from None
+            if status_of(head) == 100 and request.lines[0].endswith(b"HTTP/1.1"):
+                client.writer.write(head)  # it may wait for this before it sends its body
         status = status_of(head)
         if not status:
             raise NoTunnel(_broken(ValueError(), request))
@@ -220,6 +250,7 @@ class Forwarder:
         self.received += len(head)
         lines = head[:-4].split(b"\r\n")
         self.around.found(Finding(request.host, None, status, header(lines, b"retry-after")[:100]))
+        request.answered = True
         client.writer.write(b"\r\n".join([lines[0], *onward_headers(lines), *CLOSE]))
         await self._download(onward, client, "")
 
@@ -237,6 +268,14 @@ class Forwarder:
         with suppress(OSError):
             await client.writer.drain()
             client.writer.write_eof()
+
+
+async def _line(client: Stream) -> bytes:
+    """One line of the client's, with its end. Raises `Unclear` for one of any length."""
+    try:
+        return await client.reader.readuntil(b"\r\n")
+    except asyncio.LimitOverrunError:
+        raise Unclear(400, "the chunks of the body can't be read") from None
 
 
 def _broken(error: Exception, request: ProxyRequest) -> Verdict:

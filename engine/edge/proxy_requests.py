@@ -25,9 +25,10 @@ class Unclear(Exception):
 
 @dataclass
 class ProxyRequest:
-    """What a client of a proxy wants. `body` is the number of its bytes.
+    """What a client of a proxy wants. `body` is the number of its bytes, None = it comes in chunks.
 
-    `absolute`: the next hop is a proxy that gets the whole URL, with `login` as its Proxy-Authorization.
+    `absolute`: the next hop is a proxy that gets the whole URL, with `login` as its Proxy-Authorization. `answered`: the
+    client has the beginning of the answer.
     """
 
     tunnels: bool
@@ -35,9 +36,10 @@ class ProxyRequest:
     port: int
     lines: list[bytes]
     path: bytes
-    body: int = 0
+    body: int | None = 0
     absolute: bool = False
     login: str = ""
+    answered: bool = False
 
     def onward(self) -> bytes:
         """The head for the next hop."""
@@ -87,11 +89,26 @@ def status_of(head: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-def _length(lines: list[bytes]) -> int:
-    """The bytes of a request's body. Raises `Unclear` where that can't be told for certain."""
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def chunk_size(line: bytes) -> int:
+    """The bytes of the chunk that this line (with its end) begins; extensions mean nothing. Raises `Unclear`."""
+    found = re.fullmatch(rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[^\r\n]*)?\r\n", line)
+    if not found:
+        raise Unclear(400, "the chunks of the body can't be read")
+    return int(found[1], 16)
+
+
+def _length(lines: list[bytes]) -> int | None:
+    """The bytes of a request's body, None = chunks. Raises `Unclear` where that can't be told for certain."""
     names = [line.partition(b":")[0].strip().lower() for line in lines[1:]]
     if b"transfer-encoding" in names:
-        raise Unclear(411, "a body must come with its length")
+        if b"content-length" in names or not lines[0].endswith(b"HTTP/1.1"):
+            raise Unclear(400, "a body that comes in chunks has no length, and is HTTP/1.1")
+        if names.count(b"transfer-encoding") > 1 or header(lines, b"transfer-encoding").lower() != "chunked":
+            raise Unclear(501, "a body comes with its length or in chunks, and as it is")
+        return None
     text = header(lines, b"content-length") or "0"
     if names.count(b"content-length") > 1 or not re.fullmatch(r"\d{1,15}", text):
         raise Unclear(400, "the length of the body can't be read")

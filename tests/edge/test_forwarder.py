@@ -143,6 +143,90 @@ async def test_a_body_and_the_status_and_headers_of_a_plain_answer_pass() -> Non
                 assert [(one.status, one.retry_after) for one in around.findings] == [(429, "7")]
 
 
+class Counts(FakeServer):
+    """Answers a body in chunks with its length and its last bytes; `bodies` are those that came whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[bytes] = []
+        self.heads: list[bytes] = []
+
+    async def serve(self, reader: Reader, writer: Writer) -> None:
+        self.heads.append(head := (await reader.readuntil(b"\r\n\r\n")).lower())
+        if b"expect: 100-continue" in head:
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = b""
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            body += await reader.readexactly(size)
+            assert await reader.readexactly(2) == b"\r\n"
+        assert await reader.readexactly(2) == b"\r\n"
+        self.bodies.append(body)
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(str(len(body)))}\r\n\r\n{len(body)}".encode())
+        await writer.drain()
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [(SocksProxy, "socks5"), (HttpProxy, "http")])
+@pytest.mark.parametrize("expecting", [False, True])
+async def test_a_body_in_chunks_passes_whatever_its_length(kind: Any, scheme: str, expecting: bool) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for size in (1, 100_000, 3):
+            yield b"x" * size
+
+    async with Counts() as target, kind(login=("bob", PASSWORD)) as proxy:
+        around = Around(exit_of(proxy, scheme, "bob", PASSWORD))
+        async with forwarder(around) as (made, port):
+            url = f"http://127.0.0.1:{target.port}/"
+            assert (await fetch(port, url, data=pieces(), expect100=expecting))[:2] == (200, "100004")
+            assert made.sent == 100_004
+            assert around.told == [("", 200)]
+    assert target.bodies == [b"x" * 100_004]
+    assert b"transfer-encoding: chunked" in target.heads[0]
+    assert b"content-length" not in target.heads[0]
+
+
+HEAD = "POST http://127.0.0.1:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "whole"),
+    [
+        (b"3;name=value\r\nabc\r\n0\r\nX-Sum: 1\r\nY: 2\r\n\r\n", b"abc"),
+        (b"0\r\n\r\n", b""),
+        (b"A\r\n0123456789\r\n00\r\n\r\nGET http://127.0.0.1/ HTTP/1.1\r\n\r\n", b"0123456789"),
+        (b"3\r\nabcd\r\n0\r\n\r\n", None),
+        (b"-3\r\nabc\r\n0\r\n\r\n", None),
+        (b"0x3\r\nabc\r\n0\r\n\r\n", None),
+        (b"3\nabc\r\n0\r\n\r\n", None),
+        (b"1" * 70_000, None),
+        (b"0\r\n" + b"X: 1\r\n" * 200, None),
+    ],
+)
+async def test_a_body_whose_chunks_are_wrong_is_never_whole_for_the_target(
+    body: bytes, whole: bytes | None
+) -> None:
+    async with Counts() as target, SocksProxy() as proxy:
+        async with forwarder(Around(exit_of(proxy, "socks5"))) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD.format(port=target.port).encode() + body)
+            answer = await asyncio.wait_for(reader.read(), 10)
+            assert answer.startswith(b"HTTP/1.1 400 " if whole is None else b"HTTP/1.1 200 ")
+            assert answer.count(b"HTTP/1.1") == 1
+            writer.close()
+        assert target.bodies == ([] if whole is None else [whole])
+
+
+async def test_a_body_in_chunks_that_its_sender_cuts_off_is_cut_off_for_the_target() -> None:
+    async with Counts() as target, SocksProxy() as proxy:
+        async with forwarder(Around(exit_of(proxy, "socks5"))) as (made, port):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD.format(port=target.port).encode() + b"5\r\nab")
+            while made.sent < 2:
+                await SystemClock().pause(0.005)
+            writer.close()
+        await asyncio.wait_for(target.idle.wait(), 10)
+        assert target.bodies == []
+
+
 E = ErrorType
 FAILURES: list[tuple[Any, str, Behaviour, ErrorType]] = [
     (HttpProxy, "http", Behaviour(Fault.REFUSE), E.TCP_REFUSED),
@@ -251,7 +335,11 @@ async def test_bytes_wait_as_long_as_they_are_told_to() -> None:
         b"CONNECT h:70000 HTTP/1.1\r\n\r\n",
         b"GET http://h/ HTTP/1.1\r\nContent-Length: 1\r\ncontent-length: 2\r\n\r\n",
         b"GET http://h/ HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST http://h/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST http://h/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST http://h/ HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"POST http://h/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST http://h/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+        b"POST http://h/ HTTP/1.1\r\nTransfer-Encoding : chunked\r\nContent-Length: 3\r\n\r\n",
         b"\x16\x03\x01\r\n\r\n",
     ],
 )

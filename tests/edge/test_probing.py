@@ -469,9 +469,7 @@ async def test_the_last_stage_has_its_own_limit(path: str) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.SILENT, Fault.SILENT_TUNNEL, Fault.DRIP, Fault.DRIP_TUNNEL])
 @pytest.mark.parametrize("scheme", TUNNELS)
-async def test_example_34_the_outer_budget_holds_where_the_inner_ones_do_not(
-    scheme: Scheme, fault: Fault
-) -> None:
+async def test_the_outer_budget_holds_where_the_inner_ones_do_not(scheme: Scheme, fault: Fault) -> None:
     async with (
         course(scheme, Behaviour(fault)) as at,
         asyncio.timeout(30),
@@ -482,6 +480,16 @@ async def test_example_34_the_outer_budget_holds_where_the_inner_ones_do_not(
             return  # its eight bytes are soon dripped
         assert result.error_type is T.BUDGET_EXCEEDED
         assert T.BUDGET_EXCEEDED.timeout
+
+
+@pytest.mark.parametrize("scheme", [Scheme.SOCKS5, Scheme.HTTP])
+async def test_worked_example_34_a_tunnel_that_is_granted_and_then_silent_ends_within_its_budget(
+    scheme: Scheme,
+) -> None:
+    async with course(scheme, Behaviour(Fault.SILENT_TUNNEL)) as at:
+        result = await at.check(budgets=Budgets())  # connect 5 s
+        assert (result.ok, result.error_type) == (False, T.TUNNEL_TIMEOUT)
+        assert 5000 <= result.stages[-1].ms < 6000 + result.lag_ms
 
 
 @fault("TF191")
@@ -497,7 +505,7 @@ async def test_many_exits_that_never_answer_are_checked_at_once_and_the_loop_sta
         assert {result.error_type for result in await asyncio.gather(*sweep)} == {T.TUNNEL_TIMEOUT}
 
 
-async def test_example_35_a_latency_measured_while_the_loop_was_blocked_is_dropped() -> None:
+async def test_worked_example_35_a_latency_measured_while_the_loop_was_blocked_is_dropped() -> None:
     async with course(Scheme.HTTP, Behaviour(delay=0.05)) as at:
         result = await probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context())
         assert result.ok

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from taskdeck.engine.rules.declarations import RouteDeclaration
 from taskdeck.engine.rules.route_errors import ErrorType
+from taskdeck.engine.rules.route_health import Sample
 from taskdeck.engine.rules.route_settings import CooldownSettings, RouteSettings
 from taskdeck.engine.run.messages import RouteResult
 from taskdeck.engine.run.prober import Prober
@@ -231,6 +232,23 @@ async def test_worked_example_20_a_wrong_password_twice_is_a_fault_that_is_check
     bench.declare(1, username="ann", secret_ref="env:NEW")
     await bench.run(2)
     assert bench.states() == {"AVAILABLE": 1}
+
+
+def test_worked_example_27_of_two_who_start_the_half_open_check_one_gets_it_and_only_its_result_counts(
+    scratch: Scratch,
+) -> None:
+    bench = Bench(scratch)
+    bench.declare(1)
+    assert [scratch.do(routes.claim_probe, "r0", token, 20.0) for token in ("one", "two")] == [True, False]
+    scratch.clock.advance(20)
+    assert scratch.do(routes.claim_probe, "r0", "three", 20.0)  # the first one died
+    passed = Sample(scratch.clock.boot(), None, 80.0)
+    how: dict[str, Any] = {"source": "probe", "settings": FAST, "uniform": lambda low, high: low}
+    counted = [
+        scratch.do(routes.record, "r0", passed, token=token, **how) for token in ("one", "two", "three")
+    ]
+    assert counted == [False, False, True]
+    assert scratch.one("SELECT count(*) FROM route_sample") == 1
 
 
 async def test_a_route_that_gets_other_labels_keeps_its_health(bench: Bench) -> None:

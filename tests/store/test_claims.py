@@ -140,9 +140,20 @@ def test_worked_example_25_what_was_taken_away_rests_for_the_lock_delay_and_its_
     assert second > fence
     scratch.do(slots.release, fence)
     assert scratch.slots() == {"account": "COOLDOWN"}
-    scratch.clock.advance(29)
+    (until,) = scratch.query("SELECT cooldown_until_boot FROM resource_slot")[0]
+    assert until == scratch.clock.boot() + 30  # taken at 61, free at 91
+    scratch.do(lambda tx: tx.connection.execute("UPDATE attempt SET ended_at = ?", (tx.now,)))
+    scratch.clock.advance(29.9)
     scratch.do(slots.let_rested_return)
     assert scratch.slots() == {"account": "COOLDOWN"}
+    scratch.clock.advance(0.1)
+    scratch.do(slots.let_rested_return)
+    other = scratch.running()
+    scratch.do(slots.take_from_pool, "account", 1, other, 60.0, "t2")
+    ((state, third),) = scratch.query("SELECT state, fence FROM resource_slot")
+    assert (state, third > second) == ("LEASED", True)
+    scratch.do(slots.release, fence)  # a late word of the first holder
+    assert scratch.query("SELECT state, fence FROM resource_slot") == [("LEASED", third)]
 
 
 def test_a_second_release_is_none(scratch: Scratch) -> None:
