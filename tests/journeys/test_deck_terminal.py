@@ -127,7 +127,16 @@ def test_a_killed_launcher_leaves_a_usable_terminal_and_the_engine(
     deck.until(lambda: not _on_terminal(running["engine"]), "the engine lets go of the terminal")
 
 
-def test_a_killed_engine_is_started_again_and_draws_again(deck: Deck, painted: Terminal) -> None:
+@fault("TF021")
+def test_a_deck_that_is_killed_with_its_engine_draws_again_and_what_it_was_asking_about_is_as_it_was(
+    deck: Deck, painted: Terminal
+) -> None:
+    asked_about = deck.add("--priority", "7", "--in", "1h", "--", "true")
+    painted.press(b"2")
+    painted.until_text("1 of 1")
+    painted.press(b"K")
+    painted.until_text(f"kill #{asked_about}?")
+    before = deck.show(asked_about)
     first, seen = deck.engine_pid, len(painted.received)
     kill(first)
     painted.until_received(FULL_SCREEN, seen)
@@ -138,6 +147,10 @@ def test_a_killed_engine_is_started_again_and_draws_again(deck: Deck, painted: T
     assert until_ended(deck, painted.launcher) == 0
     painted.until_usable()
     painted.until_received(b"was killed by SIGKILL; starting it again")
+    assert deck.show(asked_about) == before
+    deck.ok("cancel", asked_about)
+    deck.ok("retry", asked_about)
+    deck.until_state(asked_about, "SUCCESS")
     deck.ok("stop")
 
 

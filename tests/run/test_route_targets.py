@@ -415,6 +415,23 @@ def test_without_any_route_due_tasks_wait_uncharged_with_one_alert_and_go_on_whe
     assert scratch.events().count(("ALERT_CLEARED", "no_route")) == 1
 
 
+@fault("TF233")
+def test_four_attempts_that_report_the_same_dead_route_at_once_make_one_alert_of_each_kind(
+    scratch: Scratch, engine: Engine
+) -> None:
+    out(scratch, "b", "c")
+    runs = [run_of(engine, SHOP) for _ in range(4)]
+    engine.tell(*[told(run, error="PROXY_AUTH") for _ in range(2) for run in runs])
+    for run in runs:
+        engine.end(run, "failed", failure=failure("PROXY_AUTH"))
+    for _ in range(4):
+        assert engine.tick() == []
+        scratch.clock.advance(1)
+    raised = [reason for kind, reason in scratch.events() if kind == "ALERT_RAISED"]
+    assert sorted(raised) == ["no_route", "route_fault"]
+    assert scratch.query("SELECT reason, count(*) FROM standing_alert GROUP BY reason") == [("no_route", 1)]
+
+
 def test_busy_routes_raise_no_alert(scratch: Scratch) -> None:
     scratch.declare(*routes("a"))
     engine = Engine(scratch)
