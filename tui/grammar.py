@@ -20,8 +20,8 @@ from .commandline import SWITCHES, VALUES, CommandLine, nearest
 
 VERBS = {
     "run": "run:run",
-    "stop": "run:stop",
-    "restart": "run:restart",
+    "stop": "stop:stop",
+    "restart": "stop:restart",
     "status": "status:status",
     "add": "add:add",
     "list": "look:list_tasks",
