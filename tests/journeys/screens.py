@@ -35,6 +35,7 @@ class Terminal:
         """All bytes that came, since the terminal is there."""
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
+        self._text: str | None = None
         self._lock = threading.Lock()
         self.deaf = threading.Event()
         self._closed = threading.Event()
@@ -68,6 +69,7 @@ class Terminal:
         if hasattr(self, "_screen"):
             with self._lock:
                 self._screen.resize(lines, columns)
+                self._text = None
 
     def hang_up(self) -> None:
         """The line drops."""
@@ -83,7 +85,9 @@ class Terminal:
     def text(self) -> str:
         """The screen, line by line."""
         with self._lock:
-            return "\n".join(self._screen.display)
+            if self._text is None:  # made anew only when something came: it is asked for fifty times a second
+                self._text = "\n".join(self._screen.display)
+            return self._text
 
     def until_text(self, *texts: str) -> None:
         """Wait until all of these stand on the screen."""
@@ -122,6 +126,7 @@ class Terminal:
             with self._lock:
                 self.received += data
                 self._stream.feed(data)
+                self._text = None
 
 
 def until_ended(deck: Deck, child: subprocess.Popen[bytes], what: str = "the launcher ends") -> int:
