@@ -128,7 +128,7 @@ def test_a_killed_launcher_leaves_a_usable_terminal_and_the_engine(
 
 
 @fault("TF021")
-def test_a_deck_that_is_killed_with_its_engine_draws_again_and_what_it_was_asking_about_is_as_it_was(
+def test_a_deck_that_is_killed_or_restarted_with_its_engine_draws_again_and_what_it_asked_about_is_as_it_was(
     deck: Deck, painted: Terminal
 ) -> None:
     asked_about = deck.add("--priority", "7", "--in", "1h", "--", "true")
@@ -141,6 +141,12 @@ def test_a_deck_that_is_killed_with_its_engine_draws_again_and_what_it_was_askin
     kill(first)
     painted.until_received(FULL_SCREEN, seen)
     deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
+    painted.until_text(PAINTED)
+    deck.until_ready()
+    second, seen = deck.engine_pid, len(painted.received)
+    painted.press(b":restart\r")
+    painted.until_received(FULL_SCREEN, seen)
+    deck.until(lambda: deck.engine_pid not in (0, second), "the engine of the newer code")
     painted.until_text(PAINTED)
     deck.until_ready()
     painted.press(b"d")

@@ -31,6 +31,7 @@ SAID = {
     "resume": "let it go on: resume 3-7, resume type:fetch, resume all",
     "stop": "end the engine (what runs goes on at the next start); stop 3-7: these attempts",
     "start": "start an engine where none works",
+    "restart": "let an engine of the code that is on the disk now take over; what runs goes on",
     "kill": "cancel at once, without grace: kill 3-7",
     "hold": "start nothing more: hold, hold type:fetch; what runs goes on",
     "release": "let it go on",
@@ -85,10 +86,8 @@ class Commands:
             await self._act(name, rest)
         elif name == "filter":
             deck.page.set_filter(" ".join(rest))
-        elif name == "stop":
-            await self._stop()
-        elif name == "start":
-            await self._start()
+        elif name in ("stop", "start", "restart"):
+            await {"stop": self._stop, "start": self._start, "restart": self._restart}[name]()
         elif name == "theme":
             self._theme(rest)
         elif name in ("import", "kick"):
@@ -156,6 +155,11 @@ class Commands:
 
         await asyncio.to_thread(main.start, self._deck.config)
         self._deck.say("an engine starts; the header tells when it works")
+
+    async def _restart(self) -> None:
+        """Where the engine runs in this process, the next one draws a deck of its own on the same terminal."""
+        answer: Any = await self._deck.bridge.act("restart")
+        self._deck.say(f"engine {answer['id']} hands over to another one; what runs goes on")
 
     def _theme(self, rest: Sequence[str]) -> None:
         known = sorted(self._deck.available_themes)
