@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .run.announce import Announcer
+    from .run.births import Ahead
     from .run.engine import Engine
     from .run.idleness import RunOptions
 
@@ -130,8 +131,11 @@ def build(
     since: str = "",
     told: Announcer | None = None,
     aloud: bool = True,
+    ahead: Ahead | None = None,
 ) -> Engine:
     """An engine that `await engine.run()` starts in the running loop; `aloud`: its log goes to standard error too.
+
+    `ahead`: workers that were started before it, and wait for it.
 
     Imports all that an engine needs, which takes a while: a screen calls it in a thread, after its first paint.
     """
@@ -156,6 +160,7 @@ def build(
         announcer=told,
         read_config=lambda: load(path=config.file, db=config.db),
         log_anew=lambda config: log.reconfigure(config.log_file, config.logging),
+        ahead=ahead,
     )
 
 
@@ -217,16 +222,27 @@ def _start_next(options: argparse.Namespace, arguments: list[str]) -> None:
 
 
 def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
+    from .run.births import Ahead
+
+    config = load(path=options.config, db=options.db)
+    ahead = Ahead(config)
+    try:
+        ahead.begin()
+        return _serve_with(config, options, supervisor, ahead)
+    finally:
+        ahead.end()
+
+
+def _serve_with(config: Config, options: argparse.Namespace, supervisor: Announcer, ahead: Ahead) -> int:
     import asyncio
 
     from .run.idleness import RunOptions
 
-    config = load(path=options.config, db=options.db)
     since = options.since or utc_text(system_clock().utc())
     ends = RunOptions(options.until_idle, options.max_wait, since)
 
     async def main() -> int:
-        engine = build(config, ends, told=supervisor)
+        engine = build(config, ends, told=supervisor, ahead=ahead)
         for problem in read_secrets(config)[1]:
             print(f"taskdeck: {problem}", file=sys.stderr)
         return await engine.run()

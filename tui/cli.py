@@ -1,6 +1,7 @@
 """The console script: runs one command line and turns every ending into an exit code and at most one message.
 
-Owns what happens to errors, interrupts and broken pipes. Light: `add` passes here without loading the parser of all verbs.
+Owns what happens to errors, interrupts and broken pipes. Light: `add` and `run`
+pass here without loading the parser of all verbs.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ def _dispatch(line: CommandLine) -> int:
         options = adding.quick(line.words[1:])
         if options is not None:
             return adding.add(line, options)
+    if line.words == ["run"]:
+        from . import running
+
+        return running.run(line)
     if not line.words and not line.json:
         from . import opening
 

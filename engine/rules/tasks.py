@@ -102,6 +102,9 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
     SUCCESS: {},
 }
 
+POLICY = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+"""The columns of a task that say what applies to it."""
+
 OPERATOR_ONLY = frozenset(
     {"user_pause", "user_resume", "user_cancel", "user_retry", "user_discard", "restored"}
 )

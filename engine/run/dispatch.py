@@ -51,6 +51,8 @@ NOT_BEGUN = Resume(0, {})
 
 BATCH = 256
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
+FIRST = 16
+"""Of an engine's first tick: after a start somebody waits for the first of them, the rest follow at once."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -65,6 +67,8 @@ class Limits(msgspec.Struct, frozen=True):
     rollbacks: Rollbacks
     stopping: bool = False
     circuit: CircuitSettings = CircuitSettings()
+    most: int = BATCH
+    """So many are started in one pass at most."""
 
 
 class Dispatched(msgspec.Struct, frozen=True):
@@ -88,7 +92,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     waiting = _candidates(tx, limits, situation, policies) if limits.workers else []
     choice = choose(waiting, situation)
     _tell_of_missing_routes(tx, situation, [each for each in waiting if each.id in choice.waits])
-    starts = choice.starts[:BATCH]
+    starts = choice.starts[: limits.most]
     limits.leasing.forget()
     runs = _begin_plain(tx, starts, limits, policies)
     begun = {run.task_id for sent in runs.values() for run in sent}
@@ -224,7 +228,7 @@ def stuck_on(tx: Transaction, limits: Limits, policies: Policies) -> str:
 
 def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies: Policies) -> list[Candidate]:
     """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
-    room = min(BATCH, situation.max_running - sum(situation.running.values()))
+    room = min(limits.most, situation.max_running - sum(situation.running.values()))
     found: list[Candidate] = []
     if room <= 0 or situation.stopping or EVERYTHING in situation.held:
         return found

@@ -1,7 +1,8 @@
 """The engine: one asyncio loop that owns the database while it lives. Composes writer, warden, scheduler and server.
 
 Exactly one per database, by the file lock. Its order of start is the promise: lock, migrate, recover, listen, start
-workers, dispatch; its order of stop the reverse. It never imports handlers and runs no user code.
+workers, dispatch; its order of stop the reverse. It never imports handlers and runs no user code. Processes that wait to be
+workers may be there before it (`births`): until they are told whose they are, they have loaded taskdeck's code alone.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from ..store.writer import Writer
 from . import engine_rows as rows
 from . import groups, withstanding
 from .announce import Announcer
+from .births import Ahead
 from .clock_watch import ClockWatch
 from .disk_fitness import refuse_unfit_disk, wait_for_disk
-from .dispatch import Dispatched, Limits, dispatch
+from .dispatch import BATCH, FIRST, Dispatched, Limits, dispatch
 from .foundlings import Foundlings
 from .housekeeping import Housekeeping
 from .idleness import Idleness, RunOptions
@@ -98,6 +100,7 @@ class Engine:
         announcer: Announcer | None = None,
         read_config: Callable[[], Config] | None = None,
         log_anew: Callable[[Config], None] | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -129,6 +132,8 @@ class Engine:
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
+        self._ahead = ahead or Ahead(config)
+        self._has_dispatched = False
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -138,6 +143,12 @@ class Engine:
         Raises `AlreadyRunning` when another engine holds the database, `StoreError` when it can't be opened.
         """
         self._install_signals()
+        try:
+            return await self._run()
+        finally:
+            self._ahead.end()
+
+    async def _run(self) -> int:
         await self._take_database()
         try:
             remove_stale(
@@ -253,6 +264,7 @@ class Engine:
             outcomes=outcomes,
             on_change=self.wake,
             foundlings=self._foundlings,
+            ahead=self._ahead,
         )
         self.prober = Prober(self.config, self.clock, self.writer, passwords, self.wake)
         self.readiness = Readiness(self.config, self.clock, self.writer, self.wake)
@@ -483,6 +495,7 @@ class Engine:
             circuit=self.config.circuit,
             rollbacks=self._outcomes.rollbacks,
             stopping=self._stop.is_set(),
+            most=BATCH if self._has_dispatched else FIRST,
         )
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)
         crash_at("after_claim_commit")
@@ -495,6 +508,7 @@ class Engine:
         if done.to_verify:
             self.prober.wake()
         if done.runs:
+            self._has_dispatched = True
             self.wake()  # there may be more than one batch
         elif not self._stop.is_set():
             await self._idleness.look(limits)

@@ -13,7 +13,7 @@ from typing import Any
 from ..rules.checkpoints import latest_valid
 from ..rules.losses import Held, Loss, Way, way_of, why_review
 from ..rules.payloads import encode
-from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, RUNNING
+from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, POLICY, RUNNING
 from ..store import attempts, checkpoints, losses, operations, requests, tasks
 from ..store.losses import Lost
 from ..store.rollback import ending_of
@@ -115,7 +115,7 @@ def _sort(
     """
     bare, before, total, *policy = kind
     try:
-        rule = policies.of(dict(zip(losses.POLICY, policy, strict=True))).on_lost
+        rule = policies.of(dict(zip(POLICY, policy, strict=True))).on_lost
     except Exception:
         return Way.ALONE, ""
     way = way_of(Held(begun, bool(bare), before, total, rule), loss, max_losses)

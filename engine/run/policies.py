@@ -16,7 +16,7 @@ from ..rules.needs import parse_needs
 from ..rules.route_filter import RouteDemand
 from ..rules.selection import COMMAND_TYPE
 from ..rules.settings import TypeSettings
-from ..store.losses import POLICY
+from ..rules.tasks import POLICY
 from .messages import TypeInfo, from_stored
 
 

@@ -29,7 +29,7 @@ from . import groups, journal, kin, setting_aside, spool, withstanding
 from .foundlings import Foundlings
 from .leftovers import end_leftovers
 from .losing import fall_back, take_all
-from .messages import Bye
+from .messages import Bye, Left
 from .outcomes import Outcomes
 from .policies import Policies
 from .recording import Recorder
@@ -68,17 +68,16 @@ async def recover(
     await writer.write(_end_engines, engines)
     crash_at("after_recovery_engines")
     found = Recovered()
-    gone = 0
+    gone = [each for each in workers if not identity.alive(identity.named_by(each))]
+    ends = Ends(config, clock, writer, foundlings or Foundlings())
+    ends.begin(gone)
     for worker in workers:
-        if identity.alive(identity.named_by(worker)):
+        if worker not in gone:
             found.survivors.append(worker)
             found.stories += await writer.write(_wait_for, worker, config.engine.lease)
         else:
-            gone += 1
             try:
-                found.stories += await _settle_dead(
-                    config, clock, writer, policies, recorder, worker, foundlings or Foundlings()
-                )
+                found.stories += await _settle_dead(config, writer, policies, recorder, worker, ends)
             except StoreError:
                 raise
             except Exception as error:
@@ -87,7 +86,7 @@ async def recover(
         crash_at("after_recovery_worker")
     alive = {worker["id"] for worker in found.survivors}
     found.stories += await writer.write(_orphans, alive, policies, config.engine.max_losses)
-    await writer.write(_report, found.stories, len(engines), gone)
+    await writer.write(_report, found.stories, len(engines), len(gone))
     survivors = {worker["incarnation"] for worker in found.survivors}
     await asyncio.to_thread(groups.sweep, config.log_directory / "workers", survivors)
     return found
@@ -153,33 +152,60 @@ def tell_unreadable(tx: Transaction, worker_id: int, path: Path, why: str) -> st
     return IN_DOUBT
 
 
+class Ends:
+    """Ends what dead workers left running, of all of them at the same time: most of that is waiting."""
+
+    def __init__(self, config: Config, clock: Clock, writer: Writer, foundlings: Foundlings) -> None:
+        self._config, self._clock, self._writer = config, clock, writer
+        self.foundlings = foundlings
+        self._begun: dict[int, asyncio.Task[Ended]] = {}
+
+    def begin(self, workers: list[dict[str, Any]]) -> None:
+        """Begin with these; each is asked for later, and what fails is raised there."""
+        self._begun = {each["id"]: asyncio.create_task(self._end(each)) for each in workers}
+
+    async def of(self, worker: dict[str, Any]) -> Ended:
+        """What it held, and what could not be ended."""
+        return await self._begun[worker["id"]]
+
+    async def _end(self, worker: dict[str, Any]) -> Ended:
+        held = await self._writer.write(tasks.held_by, worker["id"])
+        left = await asyncio.to_thread(
+            end_leftovers,
+            self._config.db,
+            worker["incarnation"],
+            [row["id"] for row in held],
+            self._clock,
+            journal_of(self._config, worker),
+            partial(self.foundlings.left_by, identity.named_by(worker)),
+        )
+        return Ended(held, left)
+
+
+class Ended(NamedTuple):
+    """The tasks that a dead worker held (`id`, `fence`, `worker_id`), and the processes that withstand."""
+
+    held: list[dict[str, Any]]
+    left: list[Left]
+
+
 async def _settle_dead(
     config: Config,
-    clock: Clock,
     writer: Writer,
     policies: Policies,
     recorder: Recorder,
     worker: dict[str, Any],
-    foundlings: Foundlings,
+    ends: Ends,
 ) -> list[str]:
-    who = identity.named_by(worker)
-    held = await writer.write(tasks.held_by, worker["id"])
-    task_ids = [row["id"] for row in held]
     path = journal_of(config, worker)
-    left = await asyncio.to_thread(
-        end_leftovers,
-        config.db,
-        worker["incarnation"],
-        task_ids,
-        clock,
-        path,
-        partial(foundlings.left_by, who),
-    )
+    held, left = await ends.of(worker)
     crash_at("after_recovery_ended_leftovers")
     for problem in left:
         log.error("recovery: %s", problem)
     await writer.write(withstanding.record, left, worker["id"])
-    await writer.write(withstanding.record_doubtful, foundlings.doubtful(who), worker["id"])
+    await writer.write(
+        withstanding.record_doubtful, ends.foundlings.doubtful(identity.named_by(worker)), worker["id"]
+    )
     replayed = await replay(writer.write, recorder, worker["id"], path.with_suffix(".spool"))
     had = held
     if replayed.reports:

@@ -39,8 +39,9 @@ from ..store import operations, processes, tasks
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import recovery, starting, watch_records, withstanding
+from . import births, recovery, starting, watch_records, withstanding
 from .attempts import OUTCOMES
+from .births import Ahead
 from .foundlings import Foundlings
 from .leftovers import end_leftovers
 from .losing import take_all
@@ -77,8 +78,10 @@ class Warden:
         outcomes: Outcomes,
         on_change: Callable[[], None],
         foundlings: Foundlings | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.config = config
+        self._ahead = ahead or Ahead(config)
         self._clock = clock
         self._writer = writer
         self._policies = policies
@@ -139,15 +142,19 @@ class Warden:
         async with self._starting:
             while self._workforce.lasting < self.config.engine.workers and not self._stopping:
                 await self._start_one()
+        self._ahead.end()
 
     async def _start_one(self) -> None:
-        incarnation = secrets.token_hex(8)
+        waiting = self._ahead.take()
+        incarnation = waiting.incarnation if waiting else secrets.token_hex(8)
         expected = self._reception.expect(incarnation)
         folder = self.config.log_directory / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
         handlers = starting.handlers_fingerprint(self.config)
-        process = starting.spawn(self.config, self.socket_path, incarnation, journal_path)
+        process = births.give_birth(
+            self.config, self.socket_path, incarnation, journal_path, waiting.process if waiting else None
+        )
         who = identity.of(process.pid)
         pidfd = os.pidfd_open(process.pid)
         assert who is not None  # not reaped yet, so it can't be gone

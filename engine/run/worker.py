@@ -22,7 +22,7 @@ from ..edge import adoption, identity
 from ..edge.cgroups import Group
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError
-from . import channels, kin
+from . import channels, kin, summons
 from .executor import Executor
 from .fingerprints import fingerprint
 from .gateway import Gateway
@@ -208,9 +208,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores.leave_out_secrets()  # its environment may hold some
     channels.keep_free()
     adoption.adopt_orphans()  # without it only those are found that carry a mark, or stay in their session
-    options = _options(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    waits = list(arguments) == [summons.WAIT]
+    options = _options(summons.told() if waits else arguments)
     if options.group is not None and not options.group.take(0):  # before anything of ours starts anything
         options.group = None
+    if waits:
+        summons.print_beside(options.journal)
     # Ctrl+C in the terminal is the engine's to judge. A handler and not SIG_IGN, which commands would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     os.register_at_fork(after_in_child=_be_no_worker)
@@ -233,7 +237,7 @@ def _be_no_worker() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m taskdeck.engine.run.worker")
     parser.add_argument("--socket", required=True)
     parser.add_argument("--incarnation", required=True)

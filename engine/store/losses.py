@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..rules.losses import Loss
-from ..rules.tasks import LOST, NEEDS_REVIEW, PENDING, RUNNING, TaskState, check
+from ..rules.tasks import LOST, NEEDS_REVIEW, PENDING, POLICY, RUNNING, TaskState, check
 from .attempts import CLOSE
 from .batches import THESE, as_json, event, expect
 from .events import Event
 from .tasks import LET_GO
 from .transaction import ENGINE, Transaction
-
-POLICY = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
-"""The columns that say what applies to a task."""
 
 # Sets that are made once a statement: all of them are short, whatever the list of tasks is.
 _BARE = (
