@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -70,6 +70,7 @@ class Deck:
         self.configure(CONFIG.format(handlers=", ".join(json.dumps(str(each)) for each in handlers)))
         self.children: list[subprocess.Popen[bytes]] = []
         self.helpers: list[subprocess.Popen[bytes]] = []
+        self._connections: list[sqlite3.Connection] | None = None
 
     def configure(self, text: str) -> None:
         """Write the configuration."""
@@ -145,10 +146,11 @@ class Deck:
     def until(self, look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
         """Wait for `look()` to be true; returns it."""
         deadline = time.monotonic() + seconds
-        while not (found := look()):
-            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for: {what}\n{self.told()}"
-            time.sleep(0.02)
-        return found
+        with self._reading():
+            while not (found := look()):
+                assert time.monotonic() < deadline, f"waited {seconds:.0f} s for: {what}\n{self.told()}"
+                time.sleep(0.02)
+            return found
 
     # ---- looking -------------------------------------------------------------------------------------------------
 
@@ -156,14 +158,33 @@ class Deck:
         """Rows of a query on the database as it is now; none while there is no database."""
         if not self.db.exists():
             return []
-        with closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True, timeout=10)) as connection:
-            connection.row_factory = sqlite3.Row
+        with self._reading() as connections:
+            connections += [] if connections else [self._connect()]
             try:
-                return [dict(row) for row in connection.execute(sql, args)]
+                return [dict(row) for row in connections[0].execute(sql, args)]
             except sqlite3.OperationalError as error:
                 if "no such table" in str(error):
                     return []
                 raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True, timeout=10)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[list[sqlite3.Connection]]:
+        """One connection, made when it is needed, serves a whole wait: making one costs more than most looks with it."""
+        if self._connections is not None:
+            yield self._connections
+            return
+        self._connections = []
+        try:
+            yield self._connections
+        finally:
+            for each in self._connections:
+                each.close()
+            self._connections = None
 
     def state(self, task_id: int) -> str:
         """The state of a task."""

@@ -19,19 +19,38 @@ FORBIDDEN = (b"\x1b]52", b"\x1b]0;title", b"\x1b[6n", b"\x9d52", b"\x1bc", b"\x1
 
 @pytest.fixture
 def terminal(deck: Deck, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """A deck, and an engine that is ready below it."""
-    columns, lines = getattr(request, "param", (80, 24))
+    """A deck, and an engine that is ready below it; at the end that is stopped, and the terminal can be used again."""
+    columns, lines = request.param
     opened = Terminal(deck, columns=columns, lines=lines)
     opened.until_text("taskdeck")
     deck.until_ready()
     yield opened
     deck.ok("stop")
-    until_ended(deck, opened.launcher)
+    assert until_ended(deck, opened.launcher) == 0
+    opened.until_usable()
+    opened.until_received(b"the engine has stopped")
     opened.hang_up()
 
 
-@pytest.mark.parametrize("terminal", [(80, 24), (160, 48)], indirect=True, ids=["80x24", "160x48"])
-def test_a_task_is_paused_let_go_cancelled_and_retried_by_keys(deck: Deck, terminal: Terminal) -> None:
+@fault("TF157", "TF152")
+@pytest.mark.parametrize("terminal", [(80, 24)], indirect=True, ids=["80x24"])
+def test_a_task_is_handled_by_keys_and_hostile_texts_send_no_sequence_to_the_terminal(
+    deck: Deck, terminal: Terminal
+) -> None:
+    a_task_is_paused_let_go_cancelled_and_retried(deck, terminal)
+    hostile_texts_send_no_sequence(deck, terminal)
+
+
+@fault("TF204", "TF205")
+@pytest.mark.parametrize("terminal", [(160, 48)], indirect=True, ids=["160x48"])
+def test_a_task_is_handled_by_keys_a_rejected_configuration_shows_and_a_stop_ends_the_deck(
+    deck: Deck, terminal: Terminal
+) -> None:
+    a_task_is_paused_let_go_cancelled_and_retried(deck, terminal)
+    a_rejected_configuration_stands_in_the_header_until_it_is_mended(deck, terminal)
+
+
+def a_task_is_paused_let_go_cancelled_and_retried(deck: Deck, terminal: Terminal) -> None:
     task = deck.add("--", "sh", "-c", f"echo begun; until [ -e {deck.home}/gate ]; do sleep 0.05; done")
     terminal.press(b"2")
     terminal.until_text("RUN   shell")
@@ -54,36 +73,34 @@ def test_a_task_is_paused_let_go_cancelled_and_retried_by_keys(deck: Deck, termi
     terminal.until_text("OK    shell")
 
 
-@fault("TF157", "TF152")
-def test_hostile_texts_send_no_sequence_to_the_terminal(deck: Deck, terminal: Terminal) -> None:
-    for text in TEXTS:
-        harmless = text.encode("utf-8", "replace").replace(b"\0", b"").decode()
-        deck.add("--", "printf", "%s", harmless)
-    terminal.press(b"2")
-    terminal.until_text(f" of {len(TEXTS)}")
-    last = len(TEXTS)
-    deck.until_state(last, "SUCCESS")
-    seen = len(terminal.received)
-    for _ in TEXTS:
+def hostile_texts_send_no_sequence(deck: Deck, terminal: Terminal) -> None:
+    """Of all tasks in the list, the one that was there before as well."""
+    tasks = len(deck.states()) + len(TEXTS)
+    harmless = [text.encode("utf-8", "replace").replace(b"\0", b"").decode() for text in TEXTS]
+    added = [deck.add("--", "printf", "%s", text) for text in harmless]
+    terminal.until_text(f" of {tasks}")
+    deck.until_state(added[-1], "SUCCESS")
+    seen, looked_at = len(terminal.received), set[str]()
+    terminal.press(b"g")
+    for _ in range(tasks):
         terminal.press(b"l")
         terminal.until_text("Log of #")
+        looked_at.add(terminal.text.partition("Log of #")[2].split()[0])
         terminal.press(b"q")
-        terminal.until_text(f" of {len(TEXTS)}")
+        terminal.until_text(f" of {tasks}")
         terminal.press(b"\r")
         terminal.until_text("[Summary]")
         terminal.press(b"q")
-        terminal.until_text(f" of {len(TEXTS)}")
+        terminal.until_text(f" of {tasks}")
         terminal.press(b"j")
+    assert len(looked_at) == tasks
     terminal.press(b"7")
     terminal.until_text("[7 Events]", "follow ON")
     for sequence in FORBIDDEN:
         assert sequence not in terminal.received[seen:]
 
 
-@fault("TF204", "TF205")
-def test_a_rejected_configuration_stands_in_the_header_until_it_is_mended(
-    deck: Deck, terminal: Terminal
-) -> None:
+def a_rejected_configuration_stands_in_the_header_until_it_is_mended(deck: Deck, terminal: Terminal) -> None:
     good = deck.config.read_text(encoding="utf-8")
     deck.configure(good + '\n[retry]\nbase = "1s"\n')
     os.kill(deck.engine_pid, signal.SIGHUP)

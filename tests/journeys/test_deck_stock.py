@@ -43,7 +43,12 @@ def terminal(deck: Deck) -> Iterator[Terminal]:
         opened.hang_up()
 
 
-def test_a_resource_is_drained_given_back_and_kicked_by_keys(deck: Deck, terminal: Terminal) -> None:
+def test_resources_and_routes_are_handled_by_keys(deck: Deck, terminal: Terminal) -> None:
+    a_resource_is_drained_given_back_and_kicked(deck, terminal)
+    a_route_is_checked_and_a_list_imported(deck, terminal)
+
+
+def a_resource_is_drained_given_back_and_kicked(deck: Deck, terminal: Terminal) -> None:
     task = deck.add("--needs", "browser", "--", "sleep", "600")
     terminal.press(b"4")
     terminal.until_text("[4 Resources]", "browser-1   in use", f"#{task} for")
@@ -63,7 +68,7 @@ def test_a_resource_is_drained_given_back_and_kicked_by_keys(deck: Deck, termina
     assert not deck.commands(task)
 
 
-def test_a_route_is_checked_and_a_list_imported_by_keys(deck: Deck, terminal: Terminal) -> None:
+def a_route_is_checked_and_a_list_imported(deck: Deck, terminal: Terminal) -> None:
     def checks() -> int:
         return deck.rows("SELECT count(*) AS n FROM route_sample WHERE error_type = 'TCP_REFUSED'")[0]["n"]
 

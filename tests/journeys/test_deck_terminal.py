@@ -64,10 +64,15 @@ def running(deck: Deck, painted: Terminal) -> Iterator[dict[str, int]]:
     deck.ok("stop")
 
 
-def test_detaching_gives_the_prompt_back_and_a_second_deck_attaches(
+@fault("TF141")
+def test_whatever_the_terminal_does_the_deck_works_until_it_is_detached_and_a_second_one_attaches(
     deck: Deck, painted: Terminal, running: dict[str, int]
 ) -> None:
-    painted.press(b"d")
+    a_terminal_that_was_small_for_a_moment_is_painted_again(deck, painted)
+    a_terminal_that_reads_nothing_does_not_stall_the_engine(deck, painted)
+    a_task_prints_as_fast_whether_anyone_looks_or_stands_still(deck, painted)
+    garbage_from_the_terminal_is_survived(deck, painted)
+
     assert until_ended(deck, painted.launcher) == 0
     painted.until_usable()
     painted.until_received(f"the engine goes on (pid {running['engine']}); back: taskdeck".encode())
@@ -81,6 +86,78 @@ def test_detaching_gives_the_prompt_back_and_a_second_deck_attaches(
     painted.until_usable()
 
 
+def a_terminal_that_was_small_for_a_moment_is_painted_again(deck: Deck, painted: Terminal) -> None:
+    title, last = PAINTED.encode(), [time.monotonic(), 0]
+
+    def at_rest() -> bool:  # the first frames have come; later ones hold what changed, and never the title
+        if (times := painted.received.count(title)) != last[1]:
+            last[:] = time.monotonic(), times
+        return time.monotonic() > last[0] + 1
+
+    deck.until(at_rest, "the deck is painted")
+    seen = len(painted.received)
+    painted.launcher.send_signal(signal.SIGWINCH)  # when the deck looks, the old size is back already
+    painted.until_received(title, seen)
+
+
+def a_terminal_that_reads_nothing_does_not_stall_the_engine(deck: Deck, painted: Terminal) -> None:
+    painted.deaf.set()
+    seen = len(painted.received)
+    for step in range(60):  # more than any buffer holds: each is a repaint of all of it
+        painted.resize(160 + step % 2, 48)
+        asked = time.monotonic()
+        assert deck_age(deck, "beat") < 6.0
+        assert time.monotonic() - asked < 1.0, "the engine's loop stands still"
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
+    painted.resize(80, 24)
+    painted.deaf.clear()
+    painted.until_received(PAINTED.encode(), seen)
+    painted.until_text(PAINTED)
+
+
+def a_task_prints_as_fast_whether_anyone_looks_or_stands_still(deck: Deck, painted: Terminal) -> None:
+    gate = deck.home / "may-print"
+    task = deck.add("--", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; yes | head -c 50000000")
+    deck.until_command(task)
+    viewer = deck.beside("log", task, "--follow")
+    deck.until(lambda: process_state(viewer.pid) == "S", "the viewer waits for more")
+    os.kill(viewer.pid, signal.SIGSTOP)
+    painted.deaf.set()
+    gate.touch()
+    assert deck.until_state(task, "SUCCESS")
+    painted.deaf.clear()
+    viewer.kill()
+    viewer.communicate()
+
+
+def garbage_from_the_terminal_is_survived(deck: Deck, painted: Terminal) -> None:
+    """It is, and the deck is left."""
+    for garbage in (
+        b"\xff\xfe\xff",
+        b"\x1b[M \xf0\xe1",
+        b"\x1b[M\x20",
+        b"\xc3\xff",
+        b"\x1b[<999;999",
+        b"\xf0\x9f",
+    ):
+        painted.press(garbage)
+    seen = len(painted.received)
+    painted.resize(1, 1)
+    painted.resize(80, 24)
+    painted.until_received(PAINTED.encode(), seen)
+    assert painted.launcher.poll() is None
+    pressed = [time.monotonic()]
+
+    def ended() -> bool:  # what was begun by the garbage may take a key or two with it
+        if time.monotonic() > pressed[-1] + 0.3:
+            painted.press(b"d")
+            pressed.append(time.monotonic())
+        return painted.launcher.poll() is not None
+
+    deck.until(ended, "the deck hears keys again")
+    assert len(pressed) < 6
+
+
 def test_a_closed_terminal_takes_the_screen_and_nothing_else(
     deck: Deck, painted: Terminal, running: dict[str, int]
 ) -> None:
@@ -89,13 +166,16 @@ def test_a_closed_terminal_takes_the_screen_and_nothing_else(
     deck.until(lambda: not _on_terminal(running["engine"]), "the engine lets go of the terminal")
 
 
-def test_ctrl_z_stops_the_screen_alone_and_fg_draws_all_of_it(deck: Deck, opened: Open) -> None:
+def test_ctrl_z_stops_the_screen_alone_and_an_engine_that_comes_back_meanwhile_or_later_draws_nothing(
+    deck: Deck, opened: Open
+) -> None:
     terminal = opened(*SHELL)
     terminal.press(b"PS1='ready> '; taskdeck\r")
     terminal.until_received(FULL_SCREEN)
     terminal.until_text(PAINTED)
     deck.until_ready()
     engine = deck.engine_pid
+    supervisor = deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"]
 
     seen = len(terminal.received)
     terminal.press(b"\x1a")
@@ -110,12 +190,33 @@ def test_ctrl_z_stops_the_screen_alone_and_fg_draws_all_of_it(deck: Deck, opened
     terminal.press(b"fg\r")
     terminal.until_received(FULL_SCREEN, seen)
     terminal.until_received(PAINTED.encode(), seen)
-    terminal.press(b"q")
+    assert deck.engine_pid == engine
+
+    seen = len(terminal.received)
+    terminal.press(b"\x1a")
+    terminal.until_received(b"Stopped", seen)
+    another_engine_comes_and_works(deck)
+    assert FULL_SCREEN not in terminal.received[seen:]
+    terminal.press(b"fg\r")
     terminal.until_received(b"the engine goes on", seen)
+
+    deck.until(lambda: terminal.received.endswith(b"ready> "), "the prompt")
+    seen = len(terminal.received)
+    another_engine_comes_and_works(deck)
+    assert not _on_terminal(deck.engine_pid)
+    assert not _on_terminal(supervisor)
+    assert terminal.received[seen:] == b""
     terminal.press(b"exit\r")
     assert until_ended(deck, terminal.launcher) == 0
-    assert deck.engine_pid == engine
     deck.ok("stop")
+
+
+def another_engine_comes_and_works(deck: Deck) -> None:
+    """The one that works is killed first."""
+    killed = deck.engine_pid
+    kill(killed)
+    deck.until(lambda: deck.engine_pid not in (0, killed), "another engine")
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
 
 
 def test_a_killed_launcher_leaves_a_usable_terminal_and_the_engine(
@@ -149,53 +250,17 @@ def test_a_deck_that_is_killed_or_restarted_with_its_engine_draws_again_and_what
     deck.until(lambda: deck.engine_pid not in (0, second), "the engine of the newer code")
     painted.until_text(PAINTED)
     deck.until_ready()
-    painted.press(b"d")
+    third = deck.engine_pid  # without a supervisor the deck works on
+    kill(deck.rows("SELECT supervisor_pid AS pid FROM engine WHERE pid = ?", third)[0]["pid"])
+    painted.press(b"q")
     assert until_ended(deck, painted.launcher) == 0
     painted.until_usable()
+    assert deck.engine_pid == third
     painted.until_received(b"was killed by SIGKILL; starting it again")
     assert deck.show(asked_about) == before
     deck.ok("cancel", asked_about)
     deck.ok("retry", asked_about)
     deck.until_state(asked_about, "SUCCESS")
-    deck.ok("stop")
-
-
-def test_an_engine_that_is_killed_after_the_deck_was_left_comes_back_without_one(
-    deck: Deck, painted: Terminal
-) -> None:
-    painted.press(b"d")
-    assert until_ended(deck, painted.launcher) == 0
-    painted.until_usable()
-    seen = len(painted.received)
-    first = deck.engine_pid
-    supervisor = deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"]
-    kill(first)
-    deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
-    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
-    assert not _on_terminal(deck.engine_pid)
-    assert not _on_terminal(supervisor)
-    assert painted.received[seen:] == b""
-    deck.ok("stop")
-
-
-def test_an_engine_that_comes_back_while_the_screen_is_stopped_leaves_the_shell_alone(
-    deck: Deck, opened: Open
-) -> None:
-    terminal = opened(*SHELL)
-    terminal.press(b"PS1='ready> '; taskdeck\r")
-    terminal.until_received(FULL_SCREEN)
-    deck.until_ready()
-    first, seen = deck.engine_pid, len(terminal.received)
-    terminal.press(b"\x1a")
-    terminal.until_received(b"Stopped", seen)
-    kill(first)
-    deck.until(lambda: deck.engine_pid not in (0, first), "another engine")
-    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
-    assert FULL_SCREEN not in terminal.received[seen:]
-    terminal.press(b"fg\r")
-    terminal.until_received(b"the engine goes on", seen)
-    terminal.press(b"exit\r")
-    assert until_ended(deck, terminal.launcher) == 0
     deck.ok("stop")
 
 
@@ -205,91 +270,6 @@ def test_when_all_below_is_killed_the_launcher_mends_the_terminal(deck: Deck, pa
     for pid in (supervisor, *left):
         kill(pid)
     assert until_ended(deck, painted.launcher) == 128 + signal.SIGKILL
-    painted.until_usable()
-
-
-def test_the_deck_works_on_when_its_supervisor_is_killed(deck: Deck, painted: Terminal) -> None:
-    kill(deck.rows("SELECT supervisor_pid AS pid FROM engine")[0]["pid"])
-    engine = deck.engine_pid
-    painted.press(b"d")
-    assert until_ended(deck, painted.launcher) == 0
-    assert deck.engine_pid == engine
-    deck.ok("stop")
-
-
-def test_stop_ends_engine_and_deck_and_the_terminal_is_usable(deck: Deck, painted: Terminal) -> None:
-    deck.ok("stop")
-    assert until_ended(deck, painted.launcher) == 0
-    painted.until_usable()
-    painted.until_received(b"the engine has stopped")
-
-
-def test_a_terminal_that_reads_nothing_does_not_stall_the_engine(
-    deck: Deck, painted: Terminal, running: dict[str, int]
-) -> None:
-    painted.deaf.set()
-    seen = len(painted.received)
-    for step in range(60):  # more than any buffer holds: each is a repaint of all of it
-        painted.resize(160 + step % 2, 48)
-        asked = time.monotonic()
-        assert deck_age(deck, "beat") < 6.0
-        assert time.monotonic() - asked < 1.0, "the engine's loop stands still"
-    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
-    painted.resize(80, 24)
-    painted.deaf.clear()
-    painted.until_received(PAINTED.encode(), seen)
-    painted.until_text(PAINTED)
-    painted.press(b"q")
-    assert until_ended(deck, painted.launcher) == 0
-    painted.until_usable()
-
-
-def test_a_terminal_that_was_small_for_a_moment_is_painted_again(
-    deck: Deck, painted: Terminal, running: dict[str, int]
-) -> None:
-    title, last = PAINTED.encode(), [time.monotonic(), 0]
-
-    def at_rest() -> bool:  # the first frames have come; later ones hold what changed, and never the title
-        if (times := painted.received.count(title)) != last[1]:
-            last[:] = time.monotonic(), times
-        return time.monotonic() > last[0] + 1
-
-    deck.until(at_rest, "the deck is painted")
-    seen = len(painted.received)
-    painted.launcher.send_signal(signal.SIGWINCH)  # when the deck looks, the old size is back already
-    painted.until_received(title, seen)
-    painted.press(b"d")
-    assert until_ended(deck, painted.launcher) == 0
-
-
-def test_garbage_from_the_terminal_is_survived(
-    deck: Deck, painted: Terminal, running: dict[str, int]
-) -> None:
-    for garbage in (
-        b"\xff\xfe\xff",
-        b"\x1b[M \xf0\xe1",
-        b"\x1b[M\x20",
-        b"\xc3\xff",
-        b"\x1b[<999;999",
-        b"\xf0\x9f",
-    ):
-        painted.press(garbage)
-    seen = len(painted.received)
-    painted.resize(1, 1)
-    painted.resize(80, 24)
-    painted.until_received(PAINTED.encode(), seen)
-    assert painted.launcher.poll() is None
-    pressed = [time.monotonic()]
-
-    def ended() -> bool:  # what was begun by the garbage may take a key or two with it
-        if time.monotonic() > pressed[-1] + 0.3:
-            painted.press(b"d")
-            pressed.append(time.monotonic())
-        return painted.launcher.poll() is not None
-
-    deck.until(ended, "the deck hears keys again")
-    assert len(pressed) < 6
-    assert until_ended(deck, painted.launcher) == 0
     painted.until_usable()
 
 
@@ -318,6 +298,9 @@ APP = """\
 import asyncio
 from textual.app import App
 from textual.widgets import Static
+from taskdeck.tui.deck import living
+
+living.LEAVES_WITHIN = 0.3
 
 class DeckApp(App):
     def __init__(self, config, **more):
@@ -391,22 +374,9 @@ def test_an_engine_that_cannot_start_is_told_below_the_screen(deck: Deck, opened
     deck.db.unlink()
 
 
-def test_an_engine_is_started_from_a_deck_that_has_lost_its_own(deck: Deck, opened: Open) -> None:
-    deck.start()
-    deck.until_ready()
-    terminal = opened()
-    terminal.until_text(PAINTED)
-    deck.ok("stop")
-    terminal.until_text("NO ENGINE")
-    terminal.press(b":start\r")
-    deck.until_ready()
-    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
-    terminal.press(b"d")
-    assert until_ended(deck, terminal.launcher) == 0
-    deck.ok("stop")
-
-
-def test_a_deck_that_starts_second_looks_at_the_engine_that_came_first(deck: Deck, opened: Open) -> None:
+def test_a_deck_that_starts_second_looks_at_the_engine_that_came_first_and_starts_one_when_it_has_gone(
+    deck: Deck, opened: Open
+) -> None:
     run = deck.start()
     deck.until_ready()
     engine, lock = deck.engine_pid, deck.db.with_name(f"{deck.db.name}.lock")
@@ -417,29 +387,17 @@ def test_a_deck_that_starts_second_looks_at_the_engine_that_came_first(deck: Dec
     lock.write_bytes(words)
     deck.until(lambda: any(each.endswith(" --attach") for each in deck.processes().values()), "it attaches")
     terminal.until_text("RUN 0")
+    assert deck.engine_pid == engine
+
+    deck.ok("stop")
+    assert deck.finish(run) == 0
+    terminal.until_text("NO ENGINE")
+    terminal.press(b":start\r")
+    deck.until_ready()
+    assert deck.until_state(deck.add("--", "true"), "SUCCESS")
     terminal.press(b"d")
     assert until_ended(deck, terminal.launcher) == 0
     assert b"exactly one engine" not in terminal.received
-    assert deck.engine_pid == engine
-    deck.ok("stop")
-    assert deck.finish(run) == 0
-
-
-@fault("TF141")
-def test_a_task_prints_as_fast_whether_anyone_looks_or_stands_still(deck: Deck, painted: Terminal) -> None:
-    task = deck.add(
-        "--", "sh", "-c", f"until [ -e {deck.home}/gate ]; do sleep 0.02; done; yes | head -c 50000000"
-    )
-    deck.until_command(task)
-    viewer = deck.helper(TASKDECK, "log", task, "--follow")
-    deck.until(lambda: process_state(viewer.pid) == "S", "the viewer waits for more")
-    os.kill(viewer.pid, signal.SIGSTOP)
-    painted.deaf.set()
-    (deck.home / "gate").touch()
-    assert deck.until_state(task, "SUCCESS")
-    painted.deaf.clear()
-    painted.press(b"d")
-    assert until_ended(deck, painted.launcher) == 0
     deck.ok("stop")
 
 
