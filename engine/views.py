@@ -18,6 +18,7 @@ import msgspec
 from .clock import Clock, system_clock
 from .config import Config, read_secrets
 from .errors import NotFound
+from .rules.bandwidth import format_rate
 from .rules.checkpoints import undone_under
 from .rules.filters import EventFilter, Filter, ids, is_ids, parse, parse_arguments, parse_events, state_named
 from .rules.holds import EVERYTHING
@@ -89,6 +90,7 @@ __all__ = [
     "clean",
     "doubts",
     "format_duration",
+    "format_rate",
     "gave_up",
     "hold_named",
     "hold_scopes",

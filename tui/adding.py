@@ -42,6 +42,7 @@ class Options:
     route: str | None = None
     allow_direct: bool | None = None
     target: str | None = None
+    bandwidth: str | None = None
     wait: bool = False
 
 
@@ -60,6 +61,7 @@ TEXTS = {
     "--pause": "pause",
     "--route": "route",
     "--target": "target",
+    "--bandwidth": "bandwidth",
 }
 LISTS = {"--param": "param", "-p": "param", "--env": "env", "--tag": "tag", "--needs": "needs"}
 NUMBERS = {"--priority": "priority", "--retries": "retries"}
@@ -117,6 +119,7 @@ def add(line: CommandLine, options: Options) -> int:
         "route": options.route,
         "allow_direct": options.allow_direct,
         "target": options.target,
+        "bandwidth": options.bandwidth,
     }
     for_commands = {"--env": options.env, "--cwd": options.cwd, "--pause": options.pause}
     if options.file is not None:

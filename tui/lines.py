@@ -33,6 +33,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     route: str | msgspec.UnsetType = msgspec.UNSET
     allow_direct: bool | msgspec.UnsetType = msgspec.UNSET
     target: str | msgspec.UnsetType = msgspec.UNSET
+    bandwidth: str | msgspec.UnsetType = msgspec.UNSET
 
 
 _decoder = msgspec.json.Decoder(Line)
@@ -106,7 +107,7 @@ def _common(given: dict[str, Any]) -> dict[str, Any]:
 
     checked_key(given.get("key"))
     choice("on_lost", given.get("on_lost"), ("rerun", "review"))
-    same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct", "target")
+    same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct", "target", "bandwidth")
     spec = {name: given[name] for name in same if name in given}
     if "retries" in given:
         spec["max_retry"] = given["retries"]

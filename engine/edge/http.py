@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Unavailable
 from . import tls_in_tls
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme, secret_url
+from .traffic import Traffic
 
 if TYPE_CHECKING:
     from aiohttp import (
@@ -52,18 +53,19 @@ def session(
     traces: Sequence[TraceConfig] = (),
     fresh: bool = False,
     family: socket.AddressFamily = socket.AF_UNSPEC,
+    traffic: Traffic | None = None,
 ) -> ClientSession:
     """An aiohttp session whose every request leaves through `exit`; call it in a running loop, close it after use.
 
     The environment's proxies are ignored. `tls` (None = the usual authorities) serves a TLS proxy and the target alike:
     aiohttp knows one for both. With `fresh`, each request has a new connection, no cookies, its body as sent, and is sent
     once; otherwise aiohttp sends what HTTP calls idempotent (all but POST and PATCH) again where a connection breaks.
-    `family` restricts the addresses that are connected to; SOCKS takes no notice of it.
+    `family` restricts the addresses that are connected to; SOCKS takes no notice of it. `traffic` counts what passes.
     """
     import aiohttp
 
     return aiohttp.ClientSession(
-        connector=_connector(exit, tls, fresh, family),
+        connector=_connector(exit, tls, fresh, family, traffic),
         proxy=secret_url(exit) if exit.scheme in WEB else None,
         timeout=_client_timeout(timeouts or Timeouts()),
         trace_configs=list(traces),
@@ -110,18 +112,27 @@ def trust(ca_file: Path | None) -> ssl.SSLContext | None:
 
 
 def _connector(
-    exit: Exit, tls: ssl.SSLContext | None, fresh: bool, family: socket.AddressFamily
+    exit: Exit,
+    tls: ssl.SSLContext | None,
+    fresh: bool,
+    family: socket.AddressFamily,
+    traffic: Traffic | None,
 ) -> BaseConnector:
     if exit.scheme in SOCKS4 | SOCKS5:
         from .socks import SocksConnector
 
-        made: BaseConnector = SocksConnector(exit, ssl=tls or True, force_close=fresh)
+        made: BaseConnector = SocksConnector(exit, traffic, ssl=tls or True, force_close=fresh)
     else:
         import aiohttp
 
         if exit.scheme is Scheme.HTTPS:
             tls_in_tls.mend()
-        made = aiohttp.TCPConnector(ssl=tls or True, force_close=fresh, family=family)
+        made = aiohttp.TCPConnector(
+            ssl=tls or True,
+            force_close=fresh,
+            family=family,
+            socket_factory=traffic.socket if traffic else None,
+        )
     if fresh:
         _end_all_with(made)
     return made

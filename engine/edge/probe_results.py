@@ -35,6 +35,7 @@ class ProbeResult:
 
     `latency_ms` runs from the probe's start to its answer's headers, all handshakes included; None unless all passed and the
     loop kept up (`lag_ms`). `verified` = no proxy could have answered in the judge's place. `asked` = the judges, in order.
+    `bytes` = what went over its sockets in both directions, handshakes included.
     """
 
     ok: bool
@@ -47,6 +48,7 @@ class ProbeResult:
     verified: bool
     lag_ms: float
     asked: tuple[Asked, ...] = ()
+    bytes: int = 0
 
     @property
     def passed(self) -> int:

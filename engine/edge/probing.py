@@ -23,6 +23,7 @@ from .judging import Address, Judge, Outside, is_tunnelled, read_address
 from .probe_errors import Circumstances, Verdict, classify
 from .probe_limits import Budgets, LagMeter, RequestLimit
 from .probe_results import Asked, ProbeResult, Stage
+from .traffic import Traffic
 from .tunnels import HAPPY_EYEBALLS
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class _Check:
     exit_region: str | None = None
     asked: list[Asked] = field(default_factory=list)
     verified: bool = False
+    traffic: Traffic = field(default_factory=Traffic)
     complete: bool = False
 
     async def run(self) -> None:
@@ -120,7 +122,12 @@ class _Check:
         limit = RequestLimit(self.budgets.connect, self.budgets.read)
         timeouts = Timeouts(None, self.budgets.connect, self.budgets.read)
         async with session(
-            self.exit, timeouts=timeouts, tls=self.tls, traces=[limit.trace()], fresh=True
+            self.exit,
+            timeouts=timeouts,
+            tls=self.tls,
+            traces=[limit.trace()],
+            fresh=True,
+            traffic=self.traffic,
         ) as http:
             if await self._stage("probe", partial(self._ask_judges, http, limit)) and self.outside:
                 await self._stage("exit", partial(self._look_outside, http, limit, self.outside))
@@ -211,4 +218,5 @@ class _Check:
             verified=self.verified,
             asked=tuple(self.asked),
             lag_ms=lag * 1000,
+            bytes=self.traffic.total,
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp_socks import ProxyConnector
 
 from .exits import Exit
+from .traffic import Traffic
 from .tunnels import socks_socket
 
 if TYPE_CHECKING:
@@ -23,16 +24,18 @@ if TYPE_CHECKING:
 class SocksConnector(ProxyConnector):
     """One SOCKS proxy. Cancelling or timing out ends the socket at once, in whatever step."""
 
-    def __init__(self, exit: Exit, **options: Any) -> None:
-        """`options` are those of aiohttp's TCPConnector."""
+    def __init__(self, exit: Exit, traffic: Traffic | None = None, **options: Any) -> None:
+        """`options` are those of aiohttp's TCPConnector; `traffic` counts what passes."""
         super().__init__(exit.host, exit.port, **options)
         self._exit = exit
+        self._traffic = traffic
 
     async def _connect_via_proxy(
         self, host: str, port: int, ssl: tls.SSLContext | None = None, timeout: float | None = None
     ) -> tuple[asyncio.Transport, ResponseHandler]:
         async with asyncio.timeout(timeout):
             sock = await socks_socket(self._exit, host, port)
+            sock = self._traffic.taken_over(sock) if self._traffic else sock
             try:
                 return await self._loop.create_connection(
                     self._factory,

@@ -21,6 +21,7 @@ class ResourceKeys(Struct, frozen=True):
 
     id: Annotated[str, Name("browser-1")]
     pool: Annotated[str, Name("browser")]
+    kind: Annotated[str, Choice("unit", "credential")] = "unit"
     count: Annotated[int | None, Whole(1, 1000)] = None
     capacity: Annotated[int, Whole(1, 1000)] = 1
     min_reuse: Annotated[float, Duration()] = 0.0
@@ -68,6 +69,7 @@ class ResourceDeclaration(Struct, frozen=True):
     id: str
     pool: str
     capacity: int = 1
+    kind: str = "unit"
     min_reuse: float = 0.0
     labels: dict[str, str] = field(default_factory=dict)
     max_uses: int | None = None

@@ -28,11 +28,24 @@ class SlotView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
+class ReadyView(msgspec.Struct, frozen=True):
+    """What the check of a resource found: `state` is `unasked`, `checking`, `ready` or `not_ready`.
+
+    `until` (UTC): so long the answer stands, then it is asked again where a task wants it. `failures` in a row.
+    """
+
+    state: str
+    detail: str
+    checked_at: str | None
+    until: str | None
+    failures: int
+
+
 class ResourceView(SlotView, frozen=True, kw_only=True):
     """A resource, or one slot of a resource of larger capacity: then `id` is `name/slot`.
 
     `route` is the one that whoever holds it goes out by; `route_soft`: by another where that can't be had. `max_age` in
-    seconds; past that, or after `max_uses`, it is given to nobody.
+    seconds; past that, or after `max_uses`, it is given to nobody. `ready` is None where nothing asks whether it is.
     """
 
     id: str
@@ -47,6 +60,7 @@ class ResourceView(SlotView, frozen=True, kw_only=True):
     max_uses: int | None
     max_age: float | None
     removed_at: str | None
+    ready: ReadyView | None
 
 
 class ScoreView(msgspec.Struct, frozen=True):
@@ -96,6 +110,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
 
     `why_not`: why a task can't get it now, in words; empty where it can. `verified`: the last passed check proved that no
     proxy answered in the judge's place (None = none passed yet). `region_source`: whose word the region is.
+    `bandwidth`: what may be received by it (bytes/s), None = as many as come. `probe_bytes`: what its checks cost so far.
     `held_since` is the first of the leases that there are now, `lease_until` the first to end.
     """
 
@@ -124,6 +139,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     held_since: str | None
     lease_until: str | None
     min_reuse: float
+    bandwidth: float | None
     max_uses: int | None
     max_age: float | None
     password: str | None
@@ -131,6 +147,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     expected_regions: list[str]
     stages: StagesView
     checks: int
+    probe_bytes: int
     last_check_at: str | None
     last_ok_at: str | None
     next_check_at: str | None

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, StagesView, TargetView
+from .inventory_models import (
+    ReadyView,
+    ResourceView,
+    RouteView,
+    SampleView,
+    ScoreView,
+    SlotView,
+    StagesView,
+    TargetView,
+)
 from .redaction import Redactor
 from .resource_states import BUSY
 from .resources import Change
@@ -39,6 +48,7 @@ _SAME_IN_ROUTE = (
     "cooldown_level",
     "expected_ip",
     "checks",
+    "probe_bytes",
     "last_check_at",
     "last_ok_at",
     "next_check_at",
@@ -72,6 +82,7 @@ class InventoryShaper:
             labels=_json(row["labels"], dict[str, str]),
             route=row["route_id"],
             route_soft=bool(row["route_soft"]),
+            ready=self._ready(row),
             **{name: row[name] for name in _SAME_IN_RESOURCE},
             **self._slot(row),
         )
@@ -92,6 +103,7 @@ class InventoryShaper:
             consecutive_failures=health.consecutive_failures,
             recent_timeouts=timeouts,
             region=row["exit_region"],
+            bandwidth=row["bandwidth"] or None,
             verified=None if row["verified"] is None else bool(row["verified"]),
             cooldown_until=first["cooldown_until"] if first else None,
             cooldown_reason=first["cooldown_reason"] if first else None,
@@ -121,6 +133,17 @@ class InventoryShaper:
     def target(self, row: Row) -> TargetView:
         """One target of a route."""
         return TargetView(**{name: row[name] for name in TargetView.__struct_fields__})
+
+    def _ready(self, row: Row) -> ReadyView | None:
+        if not row["has_check"]:
+            return None
+        return ReadyView(
+            row["ready_state"] or "unasked",
+            self._text(row["ready_detail"]) or "",
+            row["ready_checked_at"],
+            row["ready_until"],
+            row["ready_failures"],
+        )
 
     def _slot(self, row: Row) -> dict[str, Any]:
         held = row["task_id"] is not None

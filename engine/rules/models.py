@@ -131,6 +131,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     losses: int
     timeout: float | None
     on_lost: str | None
+    bandwidth: float | None
     needs: list[str] = []
     wants_route: str | None = None
     allow_direct: bool = False

@@ -25,6 +25,8 @@ class NewTask(NamedTuple):
     allow_direct: bool | None = None
     target: str = ""
     """The host that it works on; empty = unknown."""
+    bandwidth: float | None = None
+    """Bytes a second that an attempt may receive, or None: as its type says."""
 
     @property
     def lane(self) -> str:

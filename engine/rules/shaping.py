@@ -40,6 +40,7 @@ _SAME_IN_TASK = (
     "wanted",
     "timeout",
     "on_lost",
+    "bandwidth",
 )
 _SAME_IN_ATTEMPT = (
     "fence",

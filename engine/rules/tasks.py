@@ -102,7 +102,7 @@ TRANSITIONS: Mapping[TaskState, Mapping[TaskState, frozenset[str]]] = {
     SUCCESS: {},
 }
 
-POLICY = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct")
+POLICY = ("type", "timeout", "max_retry", "on_lost", "needs", "route", "allow_direct", "bandwidth")
 """The columns of a task that say what applies to it."""
 
 OPERATOR_ONLY = frozenset(

@@ -284,6 +284,8 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         "needs",
         "route",
         "allow_direct",
+        "target",
+        "bandwidth",
     )
     new_id, _ = tasks.create(
         tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor

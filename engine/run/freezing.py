@@ -88,6 +88,9 @@ class Freezes:
     async def _doubt(self, row: Row, sample: Sample, control: Control, settings: RouteSettings) -> bool:
         group = row["group"]
         doubt = self._doubts.get(group)
+        if doubt is None and group in await self._writer.write(freezes.frozen):
+            return False  # it was under way when its group was frozen, and no others are checked any more
+        doubt = self._doubts.get(group)
         if doubt is None:
             doubt = self._doubts[group] = Doubt(settings.freeze)
             await self._writer.write(freezes.ask_others, group, row["route_id"], settings.freeze.least)

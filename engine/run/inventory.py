@@ -30,7 +30,7 @@ def take_inventory(tx: Transaction, config: Config) -> list[str]:
                 each.capacity,
                 {
                     "pool": each.pool,
-                    "kind": "unit",
+                    "kind": each.kind,
                     "labels": json(each.labels),
                     "min_reuse": each.min_reuse,
                     "max_uses": each.max_uses,

@@ -107,7 +107,7 @@ class Policies:
             checkpoint_version=declared.checkpoint_version if declared else 1,
             migrates=bool(declared and declared.migrates),
             typed_checkpoint=bool(declared and declared.typed_checkpoint),
-            bandwidth=_first(own.bandwidth, declared and declared.bandwidth) or 0.0,
+            bandwidth=_first(task["bandwidth"], own.bandwidth, declared and declared.bandwidth) or 0.0,
             demand=self.demand_of(task["type"]),
             exit_words={str(code): word for code, word in own.exit_codes.items()},
             **self.needs_of(task),

@@ -196,7 +196,7 @@ class Prober:
         if counts:
             await self._writer.write(self._record, route_id, sample, token, settings, details, asked)
         else:
-            await self._writer.write(self._discard, route_id, token, settings)
+            await self._writer.write(self._discard, route_id, token, settings, details)
 
     def _record(
         self,
@@ -209,6 +209,7 @@ class Prober:
         asked: Sequence[tuple[str, ErrorType | None]],
     ) -> None:
         probe_urls.note(tx, asked)
+        routes.count_bytes(tx, route_id, details.get("bytes", 0))
         routes.record(
             tx,
             route_id,
@@ -220,7 +221,15 @@ class Prober:
             details=details,
         )
 
-    def _discard(self, tx: Transaction, route_id: str, token: str, settings: RouteSettings) -> None:
+    def _discard(
+        self,
+        tx: Transaction,
+        route_id: str,
+        token: str,
+        settings: RouteSettings,
+        details: Mapping[str, Any],
+    ) -> None:
+        routes.count_bytes(tx, route_id, details.get("bytes", 0))
         routes.drop_claim(tx, route_id, token)
         routes.put_off(tx, route_id, settings.fast_interval_s)
 
@@ -237,6 +246,7 @@ class Prober:
             "exit_region": result.exit_region,
             "region_source": region_source,
             "verified": result.verified,
+            "bytes": result.bytes,
             **ms,
         }
         stages = 3 if result.ok else result.passed
@@ -269,8 +279,13 @@ class Prober:
         row = await self._writer.write(freezes.witness, group)
         if row is None:
             return None
-        checked = await self._checks.check(row, full=False, urls=settings.probe_urls[1:])
-        return checked.result.ok
+        return await self._passes(row, settings.probe_urls[1:])
+
+    async def _passes(self, row: Row, urls: Sequence[str] = ()) -> bool:
+        """Whether a judge can be asked through this route; its health learns nothing of it."""
+        result = (await self._checks.check(row, full=False, urls=urls)).result
+        await self._writer.write(routes.count_bytes, row["route_id"], result.bytes)
+        return result.ok
 
     def _retry_frozen(self, groups: list[str], settings: RouteSettings) -> None:
         """Ask the judge of each frozen group again, every so often, beside all else."""
@@ -289,7 +304,7 @@ class Prober:
             self._on_change()
             return
         row = await self._writer.write(freezes.witness, group)
-        if row is not None and (await self._checks.check(row, full=False)).result.ok:
+        if row is not None and await self._passes(row):
             await self._freezes.thaw(group)
             self._on_change()
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
+from ..rules.bandwidth import parse_rate
 from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import NewTask
@@ -86,6 +87,7 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
         max_retry=_whole(spec, "max_retry", RETRIES, None),
         on_lost=_one_of(spec, "on_lost", ("rerun", "review")),
         target=_target(spec.get("target"), payload),
+        bandwidth=_bandwidth(spec.get("bandwidth")),
         **_holdings(spec),
     )
 
@@ -218,6 +220,16 @@ def _timeout(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value > 10**9:
         raise UsageError("timeout must be a number of seconds", f"this is {value!r}")
     return max(0.0, float(value))
+
+
+def _bandwidth(value: Any) -> float | None:
+    """Bytes a second."""
+    if value is None:
+        return None
+    try:
+        return parse_rate(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise UsageError(str(error), f"this is {str(value)[:40]!r}") from None
 
 
 def _key(value: Any, redactor: Redactor) -> str | None:

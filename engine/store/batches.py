@@ -28,7 +28,8 @@ THESE = "(SELECT value FROM json_each(?{}))".format
 """What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
 
 _FRESH = (
-    "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, retry_count, scheduled_at FROM task"
+    "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, bandwidth, retry_count,"
+    " scheduled_at FROM task"
     f" WHERE id IN {THESE(1)} AND state = 'PENDING' AND attempt = 0 AND ending IS NULL"
 )
 # The plus signs keep the planner from going through the states to the ids instead of the other way round.

@@ -26,7 +26,9 @@ from .transaction import Redacts, Transaction, marks
 
 _RESOURCES = (
     "SELECT p.pool, p.kind, p.labels, p.capacity, p.min_reuse, p.removed_at, p.route_id, p.route_soft, p.max_uses,"
-    " p.max_age, s.* FROM resource_slot s"
+    " p.max_age, r.resource_id IS NOT NULL AS has_check, r.state AS ready_state, r.detail AS ready_detail,"
+    " r.until_at AS ready_until, r.checked_at AS ready_checked_at, r.failures AS ready_failures, s.* FROM resource_slot s"
+    " LEFT JOIN resource_ready r USING (resource_id)"
     " JOIN resource p USING (resource_id) WHERE (p.removed_at IS NULL OR s.task_id IS NOT NULL)"
     " ORDER BY p.pool, p.resource_id, s.number"
 )

@@ -421,6 +421,14 @@ def keep_sample(
     )
 
 
+def count_bytes(tx: Transaction, route_id: str, count: int) -> None:
+    """So many bytes went through it for a check, whatever becomes of its result: somebody may pay for each."""
+    if count:
+        tx.connection.execute(
+            "UPDATE route_health SET probe_bytes = probe_bytes + ? WHERE route_id = ?", (count, route_id)
+        )
+
+
 def _probed_event(tx: Transaction, route_id: str, sample: Sample, details: Mapping[str, Any]) -> None:
     tx.event(
         "ROUTE_PROBED",
@@ -437,6 +445,7 @@ def _probed_event(tx: Transaction, route_id: str, sample: Sample, details: Mappi
                 if details.get(name) is not None
             },
             "exit_ip": details.get("exit_ip"),
+            "bytes": details.get("bytes"),
         },
     )
 

@@ -126,6 +126,7 @@ class Task(Model):
     lane = TextField()
     ending = TextField(null=True)
     target = TextField()
+    bandwidth = FloatField(null=True)
 
 
 class Attempt(Model):
@@ -372,6 +373,7 @@ class RouteHealth(Model):
     probe_rev = IntegerField(null=True)
     region_source = TextField(null=True)
     verified = IntegerField(null=True)
+    probe_bytes = IntegerField()
 
     class Meta:
         table_name = "route_health"

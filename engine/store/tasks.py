@@ -43,8 +43,8 @@ _LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", Ta
 _CREATE = (
     "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
     " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, needs, route, allow_direct, lane,"
-    " target, created_at, updated_at) VALUES ",
-    "(?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    " target, bandwidth, created_at, updated_at) VALUES ",
+    "(?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 )
 _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task'"
 BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
@@ -127,6 +127,7 @@ def _values(tx: Transaction, new: NewTask) -> tuple[Any, ...]:
         None if new.allow_direct is None else int(new.allow_direct),
         new.lane,
         new.target,
+        new.bandwidth,
         tx.now,
         tx.now,
     )

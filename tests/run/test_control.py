@@ -105,13 +105,14 @@ def test_retry_now_of_a_retrying_task_keeps_its_count(scratch: Scratch) -> None:
 
 
 def test_a_success_is_never_left_but_can_be_run_again_as_a_new_task(scratch: Scratch) -> None:
-    task = scratch.running(payload='{"url": "x"}')
+    task = scratch.running(payload='{"url": "x"}', target="shop.example.org", bandwidth=5e5)
     finish(scratch, task, TaskState.SUCCESS, "done")
     with pytest.raises(Refused, match="never run a second time"):
         act(scratch, "retry", task["id"])
     message = act(scratch, "retry", task["id"], again=True)
     assert message == "runs again as #2"
-    assert scratch.query("SELECT parent_id, payload FROM task WHERE id = 2") == [(task["id"], '{"url": "x"}')]
+    (again,) = scratch.query("SELECT parent_id, payload, target, bandwidth FROM task WHERE id = 2")
+    assert again == (task["id"], '{"url": "x"}', "shop.example.org", 5e5)
     assert scratch.state(task["id"]) is TaskState.SUCCESS
 
 

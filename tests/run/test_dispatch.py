@@ -348,3 +348,6 @@ def test_a_limit_of_bandwidth_goes_with_the_lease_shared_among_the_workers_that_
     scratch.add()
     [run] = engine.tick()
     assert run.bandwidth == 1e6
+    scratch.add(bandwidth=5e5)  # what a task says itself stands above its type
+    scratch.add("another", bandwidth=2e6)
+    assert [run.bandwidth for run in engine.tick()] == [5e5, 2e6]

@@ -251,6 +251,38 @@ def test_worked_example_27_of_two_who_start_the_half_open_check_one_gets_it_and_
     assert scratch.one("SELECT count(*) FROM route_sample") == 1
 
 
+async def test_the_bytes_of_every_check_count_for_its_route_also_where_its_result_does_not(
+    bench: Bench,
+) -> None:
+    bench.declare(10)
+    bench.world.bytes = 5_000
+    await bench.run(70)
+    bench.world.judge_down = True
+    await bench.run(100)
+    assert bench.scratch.do(freezes.frozen) == ["eu"]
+    asked = Counter(name for _, name in bench.world.asked)
+    counted = bench.scratch.query("SELECT route_id, probe_bytes FROM route_health")
+    assert dict(counted) == {name: 5_000 * count for name, count in asked.items()}
+    told = bench.scratch.query("SELECT payload_json FROM event_log WHERE event_type = 'ROUTE_PROBED'")
+    assert all('"bytes":5000' in payload for (payload,) in told)
+
+
+async def test_a_check_that_was_under_way_when_its_group_froze_counts_for_nothing(bench: Bench) -> None:
+    bench.declare(6)
+    await bench.run(70)
+    late = bench.world.gates["r0"] = asyncio.Event()
+    check = asyncio.create_task(bench.prober.check_now(["r0"]))
+    await bench.settle()
+    bench.world.judge_down = True
+    await bench.run(30)
+    assert bench.scratch.do(freezes.frozen) == ["eu"]
+    assert bench.scratch.one("SELECT probe_token FROM route_health WHERE route_id = 'r0'")
+    late.set()
+    await asyncio.wait_for(check, 10)
+    assert bench.scratch.one("SELECT probe_token FROM route_health WHERE route_id = 'r0'") is None
+    assert bench.health("consecutive_failures") == [0] * 6
+
+
 async def test_a_route_that_gets_other_labels_keeps_its_health(bench: Bench) -> None:
     bench.declare(1)
     await bench.run(62)

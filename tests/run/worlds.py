@@ -16,13 +16,17 @@ from taskdeck.engine.run.checking import Checked
 STAGES = ("tcp", "probe", "exit")
 
 
-def result(error: ErrorType | None = None, ms: float = 100.0, asked: Sequence[Asked] = ()) -> ProbeResult:
+def result(
+    error: ErrorType | None = None, ms: float = 100.0, asked: Sequence[Asked] = (), bytes: int = 0
+) -> ProbeResult:
     passed = 3 if error is None else min(error.stages) - 1
     stages = [Stage(name, True, ms) for name in STAGES[:passed]]
     if error is not None:
         stages.append(Stage(STAGES[passed], False, ms, error))
     latency = None if error else ms
-    return ProbeResult(error is None, tuple(stages), error, "", latency, None, None, True, 0.0, tuple(asked))
+    return ProbeResult(
+        error is None, tuple(stages), error, "", latency, None, None, True, 0.0, tuple(asked), bytes
+    )
 
 
 class World:
@@ -36,8 +40,12 @@ class World:
         self.direct_is_cut = False
         self.asked: list[tuple[float, str]] = []
         self.controls = 0
+        self.bytes = 0
+        """What each check costs."""
         self.gate = asyncio.Event()
         self.gate.set()
+        self.gates: dict[str, asyncio.Event] = {}
+        """Those of single routes."""
         self.settings = RouteSettings()
 
     def make(self, settings: RouteSettings, clock: Clock, passwords: Any) -> Any:
@@ -46,7 +54,7 @@ class World:
 
     async def check(self, row: Mapping[str, Any], *, full: bool, urls: Sequence[str] = ()) -> Checked:
         self.asked.append((self.clock.boot(), row["route_id"]))
-        await self.gate.wait()
+        await self.gates.get(row["route_id"], self.gate).wait()
         return Checked(self._result(self.errors.get(row["route_id"]), urls))
 
     async def control(self, exit: Any = None, urls: Sequence[str] = ()) -> ProbeResult:
@@ -61,4 +69,4 @@ class World:
             error = ErrorType.TCP_UNREACHABLE
         elif self.judge_down:
             error = error or ErrorType.PROBE_TIMEOUT
-        return result(error, asked=[Asked(url, error) for url in urls[:1]])
+        return result(error, asked=[Asked(url, error) for url in urls[:1]], bytes=self.bytes)

@@ -24,6 +24,23 @@ def payload(taskdeck: Calls, task: int) -> dict:
     return taskdeck("show", str(task), "--json").lines[0]["payload"]
 
 
+def test_a_task_may_have_a_bandwidth_of_its_own_on_the_command_line_and_in_a_file(taskdeck: Calls) -> None:
+    task = (
+        taskdeck("add", "--bandwidth", "1.5MB/s", "http", '{"url": "http://x.example/"}')
+        .out.strip()
+        .lstrip("#")
+    )
+    assert taskdeck("show", task, "--json").lines[0]["bandwidth"] == 1_500_000
+    assert "1.5MB/s" in taskdeck("show", task).out
+    (taskdeck.folder / "tasks.jsonl").write_text('{"command": ["true"], "bandwidth": "64kiB/s"}\n')
+    task = taskdeck("add", "-f", "tasks.jsonl").out.strip().lstrip("#")
+    assert taskdeck("show", task, "--json").lines[0]["bandwidth"] == 65_536
+    for wrong in ("fast", "2 Mbit/s", "0B/s", "-1MB/s"):
+        refused = taskdeck("add", f"--bandwidth={wrong}", "--", "true", code=2)
+        assert "bandwidth" in refused.err
+        assert wrong in refused.err
+
+
 def test_the_quick_parser_knows_exactly_the_options_of_the_full_one() -> None:
     command = Verbs(name="taskdeck").get_command(None, "add")
     full = {option for parameter in command.params for option in parameter.opts if option.startswith("-")}

@@ -67,6 +67,33 @@ def test_resources_have_the_stable_names_and_a_row_for_each_slot(taskdeck: Calls
     ]
 
 
+@pytest.mark.usefixtures("this_boot")
+def test_whether_a_resource_is_ready_and_what_kind_it_is_are_told(taskdeck: Calls, stock: Inventory) -> None:
+    columns = "(resource_id, state, until_at, failures, detail, checked_at)"
+    later, now = "2099-01-01T00:00:00.000000Z", "2026-11-29T12:00:00.000000Z"
+    stock.seed.sql(
+        f"INSERT INTO resource_ready {columns} VALUES ('browser-2', 'ready', ?, 0, '', ?)", later, now
+    )
+    why = "only 300 MiB"
+    stock.seed.sql(
+        f"INSERT INTO resource_ready {columns} VALUES ('gpu', 'not_ready', ?, 3, ?, ?)", later, why, now
+    )
+    stock.seed.sql("UPDATE resource SET kind = 'credential' WHERE resource_id = 'browser-1'")
+    lines = {each["id"]: each for each in taskdeck("resource", "list", "--json").lines}
+    assert lines["browser-1"]["ready"] is None
+    assert [each["kind"] for each in lines.values()] == ["credential", "unit", "unit", "unit"]
+    assert lines["gpu/2"]["ready"] == {
+        "state": "not_ready", "detail": why, "checked_at": now, "until": later, "failures": 3,
+    }  # fmt: skip
+    assert lines["browser-2"]["ready"]["state"] == "ready"
+    assert taskdeck("resource", "list").out.count("not ready: only 300 MiB") == 2
+    assert "no: only 300 MiB (asked 2026-11-29 12:00:00 UTC, 3 times in a row; again 2099-01-01" in (
+        taskdeck("resource", "show", "gpu/1").out
+    )
+    assert "yes, asked" in taskdeck("resource", "show", "browser-2").out
+    assert "credential" in taskdeck("resource", "show", "browser-1").out
+
+
 def test_what_a_task_holds_is_shown_with_it_and_with_its_attempts(taskdeck: Calls, stock: Inventory) -> None:
     task = stock.seed.running(stock.seed.worker(), needs='["browser:2"]', route="eu")
     stock.take(task, pools={"browser": 2}, route="eu-1")

@@ -33,6 +33,7 @@ def page(slots: Sequence[views.ResourceView], glyphs: Glyphs, width: int, now: d
         ("capacity", str(first.capacity)),
         ("rest after", views.format_duration(first.min_reuse) if first.min_reuse else "none"),
         ("kept for", views.format_duration(first.max_age) if first.max_age else ""),
+        ("ready", stock_words.readiness(first)),
         ("goes out by", stock_words.bound(first)),
         ("labels", stock_words.labels(first.labels)),
         ("removed", look.local(first.removed_at)),

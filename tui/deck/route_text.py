@@ -43,6 +43,7 @@ def page(
             ("stages", _stages(found, glyphs)),
             ("latency", _latency(found, glyphs)),
             ("check", _check(found, now)),
+            ("checks cost", stock_words.checks(found)),
             ("error", stock_words.error(found)),
             ("exit", _exit(found)),
             ("rests", _rest(found, now)),
@@ -50,6 +51,7 @@ def page(
             ("in use", f"{found.busy} of {found.capacity}" if found.capacity > 1 else ""),
             ("rest after", views.format_duration(found.min_reuse) if found.min_reuse else ""),
             ("uses", f"at most {found.max_uses}" if found.max_uses else ""),
+            ("bandwidth", views.format_rate(found.bandwidth) if found.bandwidth else ""),
             ("labels", stock_words.labels(found.labels)),
             ("group", f"{found.group}: {_chosen(why_not)}" if why_not else found.group),
         ],
@@ -122,15 +124,10 @@ def _check(found: views.RouteView, now: datetime) -> str:
 
 def _exit(found: views.RouteView) -> str:
     """Where it leaves, by whose word, and what was expected; a region that is another stands out."""
-    parts = []
-    if found.exit_ip:
-        source = f" (by {found.region_source})" if found.region and found.region_source else ""
-        parts.append(f"{found.exit_ip} {found.region or 'in an unknown region'}{source}")
+    parts = [stock_words.leaves(found)]
     if wanted := stock_words.expected(found):
-        parts.append(f"{'ELSEWHERE, ' if is_elsewhere(found) else ''}expected {wanted}")
-    if found.verified is False:
-        parts.append("unverified: a proxy could have answered itself")
-    return look.tidy(", ".join(parts))
+        parts.append(f"{'ELSEWHERE, ' if is_elsewhere(found) else ''}expected {look.tidy(wanted)}")
+    return ", ".join(filter(None, [*parts, stock_words.proved(found)]))
 
 
 def _rest(found: views.RouteView, now: datetime) -> str:

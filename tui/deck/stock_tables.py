@@ -58,7 +58,7 @@ def resource_cells(found: views.ResourceView, now: datetime, glyphs: Glyphs) -> 
         "uses": (str(found.uses), ""),
         "fence": (str(found.fence or "-"), "dim"),
         "lease": (left(found.lease_until, now) if found.task else "-", "dim"),
-        "now": (resource_now(found, now), ""),
+        "now": (resource_now(found, now), "warn" if stock_words.unready(found, now) else ""),
         "error": (found.last_error or "", "bad" if found.state == "FAULT" else "dim"),
     }
 
@@ -74,6 +74,8 @@ def resource_now(found: views.ResourceView, now: datetime) -> str:
         parts.append(found.last_error or "")
     if then := stock_words.then(found):
         parts.append(f"then {then}")
+    if not parts and (unready := stock_words.unready(found, now)):
+        parts.append(unready)
     return ", ".join(parts)
 
 

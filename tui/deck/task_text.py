@@ -57,6 +57,7 @@ def _summary(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
             ("key", look.tidy(task.key or "")),
             ("tags", ", ".join(map(look.tidy, task.tags))),
             ("timeout", views.format_duration(task.timeout) if task.timeout else ""),
+            ("bandwidth", views.format_rate(task.bandwidth) if task.bandwidth else ""),
             ("next run", look.local(task.next_run_at) if task.state in ("PENDING", "RETRYING") else ""),
             ("created", look.local(task.created_at)),
             ("started", look.local(task.started_at)),

@@ -72,6 +72,10 @@ Target = Annotated[
     str | None,
     typer.Option("--target", metavar="HOST", help="The host that it works on, if it has no `url`."),
 ]
+Bandwidth = Annotated[
+    str | None,
+    typer.Option("--bandwidth", metavar="RATE", help="What an attempt receives at most, such as 2MB/s."),
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit as `wait` does.")]
 
 
@@ -96,6 +100,7 @@ def add(
     route: Route = None,
     allow_direct: Direct = False,
     target: Target = None,
+    bandwidth: Bandwidth = None,
     wait: Wait = False,
 ) -> int:
     """Add a command (add [OPTIONS] -- COMMAND...), a task of a type (add TYPE [JSON]) or a file of tasks (add -f FILE)."""
@@ -119,6 +124,7 @@ def add(
         route=route,
         allow_direct=allow_direct or None,
         target=target,
+        bandwidth=bandwidth,
         wait=wait,
     )
     return adding.add(ctx.obj, options)

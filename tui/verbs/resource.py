@@ -54,7 +54,7 @@ def _table(found: list[views.ResourceView]) -> list[str]:
             each.id,
             each.pool,
             look.state(each.state),
-            named.slot_now(each, now),
+            named.slot_now(each, now) or stock_words.unready(each, now),
             str(each.uses),
             look.tidy(each.last_error or ""),
         )
@@ -87,6 +87,7 @@ def _fields(found: views.ResourceView) -> list[str]:
         [
             ("resource", found.id),
             ("pool", found.pool),
+            ("kind", found.kind if found.kind != "unit" else ""),
             ("state", state + (f" ({found.cooldown_reason})" if found.cooldown_reason else "")),
             ("held by", f"#{found.task} since {look.local(found.held_since)}" if found.task else ""),
             ("lease until", look.local(found.lease_until)),
@@ -97,6 +98,7 @@ def _fields(found: views.ResourceView) -> list[str]:
             ("last used", look.local(found.last_used_at)),
             ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
             ("kept for", views.format_duration(found.max_age) if found.max_age else ""),
+            ("ready", stock_words.readiness(found)),
             ("goes out by", stock_words.bound(found)),
             ("labels", stock_words.labels(found.labels)),
             ("last error", look.tidy(found.last_error or "")),

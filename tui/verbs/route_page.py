@@ -70,11 +70,13 @@ def page(found: views.RouteView) -> list[str]:
             ("last error", stock_words.error(found)),
             ("last success", look.local(found.last_ok_at)),
             ("next check", look.local(found.next_check_at)),
+            ("checks cost", stock_words.checks(found)),
             ("exit", _exit(found)),
             ("expected", stock_words.expected(found)),
             ("held by", _holders(found)),
             ("capacity", f"{found.busy} of {found.capacity} in use" if found.capacity > 1 else ""),
             ("rest after use", views.format_duration(found.min_reuse) if found.min_reuse else ""),
+            ("bandwidth", views.format_rate(found.bandwidth) if found.bandwidth else ""),
             ("labels", stock_words.labels(found.labels)),
             ("removed", look.local(found.removed_at)),
         ]
@@ -104,10 +106,8 @@ def _last_check(found: views.RouteView) -> str:
 
 
 def _exit(found: views.RouteView) -> str:
-    if not found.exit_ip:
-        return ""
-    where = f"{look.tidy(found.exit_ip)} {look.tidy(found.region or 'in an unknown region')}"
-    return f"{where}, seen {look.local(found.exit_seen_at)}" if found.exit_seen_at else where
+    seen = f"seen {look.local(found.exit_seen_at)}" if found.exit_ip and found.exit_seen_at else ""
+    return ", ".join(filter(None, (stock_words.leaves(found), seen, stock_words.proved(found))))
 
 
 def _holders(found: views.RouteView) -> str:

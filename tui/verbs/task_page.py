@@ -75,6 +75,7 @@ def _fields(task: views.TaskView) -> list[str]:
             ("key", look.tidy(task.key or "")),
             ("tags", ", ".join(look.tidy(tag) for tag in task.tags)),
             ("timeout", views.format_duration(task.timeout) if task.timeout else ""),
+            ("bandwidth", views.format_rate(task.bandwidth) if task.bandwidth else ""),
             ("on lost", task.on_lost or ""),
             ("parent", f"#{task.parent}" if task.parent else ""),
             ("scheduled", look.local(task.scheduled_at)),

@@ -14,6 +14,7 @@ from taskdeck.engine.store import alerts
 from taskdeck.tui.deck import keys, reads, resource_text, route_text, stock_filter
 from taskdeck.tui.deck.screens.inventory import RoutesPage
 from taskdeck.tui.deck.states import Glyphs
+from taskdeck.tui.deck.stock_tables import resource_cells
 from taskdeck.tui.deck.widgets.panes import ResourceTable, RouteTable
 from tests.inventoried import Inventory
 from tests.seeded import Seed
@@ -90,6 +91,30 @@ def test_it_says_why_it_and_others_of_its_group_are_not_chosen_in_the_words_of_t
     assert "no: it cools down (HEALTH), next probe in 1m" in page
     assert "NOT CHOSEN" not in page
     assert "in 1m00s (HEALTH)" in page
+
+
+def test_whether_a_resource_is_ready_and_a_route_is_proved_are_told_and_what_its_checks_cost(
+    stock: Inventory,
+) -> None:
+    stock.seed.sql(
+        "INSERT INTO resource_ready (resource_id, state, until_at, failures, detail, checked_at) VALUES"
+        " ('gpu', 'not_ready', '2099-01-01T00:00:00.000000Z', 1, 'only 300 MiB', '2026-11-29T12:00:00.000000Z'),"
+        " ('browser-1', 'checking', '2026-11-29T11:00:00.000000Z', 0, '', NULL)"
+    )
+    assert "no: only 300 MiB (asked " in told(stock.seed, "gpu")
+    glyphs, now = Glyphs(), stock.seed.clock.utc()
+    with views.open_view(settings(stock.seed.path)) as view:
+        cells = {each.id: resource_cells(each, now, glyphs)["now"] for each in view.resources()}
+    assert cells["gpu/1"] == ("not ready: only 300 MiB", "warn")
+    assert cells["browser-1"] == ("", "")  # whoever asked is gone
+    stock.seed.sql("UPDATE route_health SET verified = 0, region_source = 'iptocc', probe_bytes = 123456")
+    page = told(stock.seed, "eu-1", 120)
+    assert (
+        "203.0.113.7 FR (by iptocc), ELSEWHERE, expected DE, unverified: a proxy could have answered" in page
+    )
+    assert "checks cost  123 kB so far" in page
+    stock.seed.sql("UPDATE route_health SET verified = 1")
+    assert ", verified" in told(stock.seed, "eu-1", 120)
 
 
 def test_who_holds_it_since_when_is_told_of_both(stock: Inventory) -> None:
