@@ -19,3 +19,16 @@ def deck(tmp_path: Path) -> Iterator[Deck]:
         deck.stop()
     finally:
         deck.clean_up()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    """A taskdeck that works, for all tests of a module that leave it working."""
+    deck = Deck(tmp_path_factory.mktemp("shared"), JOBS)
+    try:
+        deck.start()
+        deck.until_ready()
+        yield deck
+        deck.stop()
+    finally:
+        deck.clean_up()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import Popen
 
 from tests.journeys.decks import Deck, kill
 
@@ -19,10 +20,12 @@ def until_back(deck: Deck, times: int) -> None:
 def test_what_runs_goes_on_in_its_attempt_under_a_new_engine_and_nothing_is_charged(deck: Deck) -> None:
     file, gate = deck.home / "out", deck.home / "gate"
     walk = deck.add("walk", json.dumps({"file": str(file), "to": 100_000, "pause": 0.02}))
-    command = deck.add("--", "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.05; done")
+    script = "while [ ! -e {} ]; do sleep 0.05; done"
+    command = deck.add("--", "sh", "-c", script.format(gate))
     run = deck.start()
     pid, worker = deck.until_command(command), deck.worker_of(command)
     deck.until(file.exists, "it walks")
+    new_code_that_can_not_be_loaded_is_refused_and_the_engine_works_on(deck)
     done = restart(deck)
     assert (done["old"]["id"], done["new"]["id"]) == (1, 2)
     assert done["new"]["supervisor_pid"] == done["old"]["supervisor_pid"] == run.pid
@@ -36,28 +39,27 @@ def test_what_runs_goes_on_in_its_attempt_under_a_new_engine_and_nothing_is_char
     assert tuple(row.values()) == (0, 0, 0, 1)
     assert not deck.events(None, "ENGINE_LOST", "WORKER_LOST", "ALERT_RAISED"), deck.told()
     assert [each["reason"] for each in deck.events(None, "ENGINE_STOPPED")] == ["handed_over"]
+    another = deck.home / "another-gate"
+    an_engine_whose_supervisor_is_gone_has_one_again_afterwards(deck, run, script.format(another), another)
     deck.ok("stop")
-    assert deck.finish(run) == 0
+    deck.until(lambda: not deck.processes(), "all has ended")
 
 
-def test_an_engine_whose_supervisor_is_gone_has_one_again_afterwards(deck: Deck) -> None:
-    gate = deck.home / "gate"
-    task_id = deck.add("--", "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.05; done")
-    kill_it = deck.start()
+def an_engine_whose_supervisor_is_gone_has_one_again_afterwards(
+    deck: Deck, run: Popen[bytes], script: str, gate: Path
+) -> None:
+    task_id = deck.add("--", "sh", "-c", script)
     deck.until_command(task_id)
-    kill(kill_it.pid)
-    kill_it.wait(10)
+    kill(run.pid)
+    run.wait(10)
     done = restart(deck)
-    assert done["new"]["supervisor_pid"] not in (None, kill_it.pid)
+    assert done["new"]["supervisor_pid"] not in (None, run.pid)
     gate.touch()
     deck.until_state(task_id, "SUCCESS")
     assert len(deck.attempts(task_id)) == 1
-    deck.ok("stop")
 
 
-def test_new_code_that_can_not_be_loaded_is_refused_and_the_engine_works_on(deck: Deck) -> None:
-    deck.start()
-    deck.until(lambda: deck.engine_pid, "an engine works")
+def new_code_that_can_not_be_loaded_is_refused_and_the_engine_works_on(deck: Deck) -> None:
     good = Path(deck.config).read_text()
     deck.config.write_text(good + "\n[engine]\nnonsense = 1\n")
     pid = deck.engine_pid
@@ -65,6 +67,7 @@ def test_new_code_that_can_not_be_loaded_is_refused_and_the_engine_works_on(deck
     assert refused.returncode == 4, refused.stderr
     assert "can't be started" in refused.stderr
     assert deck.engine_pid == pid
+    deck.config.write_text(good)
 
 
 def other(deck: Deck, text: str) -> Path:

@@ -6,24 +6,10 @@ from tests.faults import fault
 from tests.journeys.decks import Deck
 
 
-@fault("TF001")
-def test_a_second_engine_says_who_holds_the_database_and_ends_with_4(deck: Deck) -> None:
-    out = deck.home / "out"
-    deck.start()
-    deck.until_ready()
-    second = deck.cli("run")
-    assert second.returncode == 4
-    assert f"pid {deck.engine_pid}" in second.stderr
-    assert str(deck.db) in second.stderr
-    assert len(second.stderr.splitlines()) == 1
-    task_id = deck.add("--", "sh", "-c", f"echo x >> {out}")
-    assert deck.cli("wait", task_id, "--timeout", "20s").returncode == 0
-    assert out.read_text() == "x\n"
-    assert len(deck.rows("SELECT * FROM engine")) == 1
-
-
-@fault("TF227")
-def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
+@fault("TF227", "TF001", "TF241", "TF037")
+def test_one_engine_at_a_time_takes_what_is_added_and_what_was_paused_is_still_paused_after_a_restart(
+    deck: Deck,
+) -> None:
     out = deck.home / "out"
     paused, waiting, cancelled = (deck.add("--", "sh", "-c", f"echo {word} >> {out}") for word in "abc")
     deck.ok("pause", paused)
@@ -37,6 +23,9 @@ def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
     assert deck.finish(run) == 0
     assert not out.exists()
 
+    command = ("--key", "nightly", "--", "sleep", "600")
+    first = deck.add(*command)
+    assert deck.add(*command) == first
     deck.start()
     deck.ok("resume", "--all")
     assert deck.cli("wait", waiting, "--timeout", "20s").returncode == 0
@@ -50,33 +39,45 @@ def test_what_was_paused_is_still_paused_after_a_restart(deck: Deck) -> None:
         "RUNNING (dispatched)",
         "SUCCESS (done)",
     ]
+    a_known_key_names_the_task_that_has_it_with_and_without_an_engine(deck, command, first)
+    a_second_engine_says_who_holds_the_database_and_ends_with_4(deck)
+    a_running_engine_takes_what_is_added(deck)
 
 
-@fault("TF241", "TF037")
-def test_a_known_key_names_the_task_that_has_it_with_and_without_an_engine(deck: Deck) -> None:
-    command = ("--key", "nightly", "--", "sleep", "600")
-    first = deck.add(*command)
-    assert deck.add(*command) == first
-    deck.start()
+def a_known_key_names_the_task_that_has_it_with_and_without_an_engine(
+    deck: Deck, command: tuple[str, ...], first: int
+) -> None:
     deck.until_command(first)
     assert deck.add(*command) == first
     deck.ok("cancel", first)
     deck.until_state(first, "CANCELLED")
     assert deck.add(*command) == first
-    assert len(deck.states()) == 1
+    assert len(deck.states()) == first
 
 
-def test_a_running_engine_takes_what_is_added(deck: Deck) -> None:
-    deck.start()
-    deck.until_ready()
+def a_second_engine_says_who_holds_the_database_and_ends_with_4(deck: Deck) -> None:
+    out, engines = deck.home / "once", deck.rows("SELECT * FROM engine")
+    second = deck.cli("run")
+    assert second.returncode == 4
+    assert f"pid {deck.engine_pid}" in second.stderr
+    assert str(deck.db) in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    task_id = deck.add("--", "sh", "-c", f"echo x >> {out}")
+    assert deck.cli("wait", task_id, "--timeout", "20s").returncode == 0
+    assert out.read_text() == "x\n"
+    assert len(deck.rows("SELECT * FROM engine")) == len(engines)
+
+
+def a_running_engine_takes_what_is_added(deck: Deck) -> None:
+    before = deck.states()
     done = deck.cli("add", "--wait", "--", "true")
     assert done.returncode == 0
-    assert deck.states() == ["SUCCESS"]
+    assert deck.states() == [*before, "SUCCESS"]
     refused = deck.cli("add", "walk", '{"file": "x", "too": 3}')
     assert refused.returncode == 4
     assert "too" in refused.stderr
     unknown = deck.cli("add", "wlak", "{}")
     assert unknown.returncode == 4
     assert "walk" in unknown.stderr
-    assert len(deck.states()) == 1
-    deck.until(lambda: not deck.commands(1), "the command is gone")
+    assert len(deck.states()) == len(before) + 1
+    deck.until(lambda: not deck.commands(len(before) + 1), "the command is gone")
