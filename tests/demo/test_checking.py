@@ -17,7 +17,7 @@ import pytest
 from taskdeck.engine.demo import plan
 from tests import replay
 from tests.demo.runs import Ran, change, names
-from tests.tui.calls import PROGRAM, called
+from tests.tui.calls import called
 
 
 def check(demo: Ran) -> subprocess.CompletedProcess[str]:
@@ -50,10 +50,10 @@ def test_the_check_reads_and_changes_nothing(copy: Ran) -> None:
 
 
 def test_a_second_demo_on_the_same_database_is_refused(ran: Ran) -> None:
-    command = [*PROGRAM, "demo", "--headless", "--db", str(ran.database)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 4
-    assert "needs a database of its own" in done.stderr
+    words = ["demo", "--headless", "--db", str(ran.database)]
+    code, _, told = called(words, ran.database.parent, os.environ.copy())
+    assert code == 4
+    assert "needs a database of its own" in told.decode()
 
 
 # ---- uploads ----------------------------------------------------------------------------------------------------------

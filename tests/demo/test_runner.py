@@ -18,7 +18,12 @@ from taskdeck.engine.demo.runner import Options, Runner, prepare
 from taskdeck.engine.demo.stage import end_engine
 from taskdeck.engine.errors import Refused, TaskdeckError
 from taskdeck.engine.views import holder
-from tests.tui.calls import PROGRAM
+from tests.tui.calls import called
+from tests.warm import taskdeck_process
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TASKDECK_")}
 
 
 class Heard:
@@ -114,16 +119,16 @@ def test_a_folder_that_cant_be_made_is_told(heard: Heard, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_no_process_and_keeps_its_folder(
-    demo: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+    demo: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
     assert demo.stdout
     assert demo.stderr
-    until(demo.stdout, "tasks added")
+    until(demo.stdout, b"tasks added")
     demo.send_signal(number)
-    rest = demo.stdout.read()
+    rest = demo.stdout.read().decode()
     assert demo.wait(40) == 130
     assert "kept: " in rest
-    assert "Traceback" not in demo.stderr.read()
+    assert b"Traceback" not in demo.stderr.read()
     assert processes_of(tmp_path) == []
     assert (tmp_path / "demo.db.demo" / "run.json").exists()
 
@@ -135,18 +140,17 @@ def test_words_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         (["--seed", "-1"], "--seed"),
         (["--haedless"], "--headless"),
     ):
-        done = taskdeck("demo", *words)
-        assert done.returncode == 2
-        assert what in done.stderr
+        code, _, told = called(["demo", *words], tmp_path, environment())
+        assert code == 2
+        assert what in told.decode()
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def demo(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A demo that has begun."""
-    command = [*PROGRAM, "demo", "--headless", "--db", str(tmp_path / "demo.db")]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    words = ["demo", "--headless", "--db", tmp_path / "demo.db"]
+    pipe = subprocess.PIPE
+    process = taskdeck_process(words, tmp_path, environment(), stdout=pipe, stderr=pipe)
     assert process.stdout
     assert process.stderr
     with process, process.stdout, process.stderr:
@@ -154,7 +158,7 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def until(stream: object, words: str) -> None:
+def until(stream: object, words: bytes) -> None:
     for line in stream:  # type: ignore[attr-defined]
         if words in line:
             return
@@ -172,10 +176,3 @@ def processes_of(folder: Path) -> list[str]:
         if str(folder) in words and int(name) != os.getpid():
             found.append(words)
     return found
-
-
-def taskdeck(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKDECK_")}
-    return subprocess.run(
-        [*PROGRAM, *words], capture_output=True, text=True, timeout=30, env=environment, check=False
-    )

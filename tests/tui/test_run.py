@@ -6,21 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults import fault
-from tests.tui.calls import PROGRAM, Calls
+from tests.tui.calls import Calls
+from tests.warm import taskdeck_process
+
+ONE = {"TASKDECK_ENGINE__WORKERS": "1"}
 
 
 @contextmanager
-def engine(taskdeck: Calls, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def engine(taskdeck: Calls, *words: str, workers: int = 1) -> Iterator[subprocess.Popen[bytes]]:
     """An engine that is up and is ended afterwards, whatever happened."""
-    process = subprocess.Popen(
-        [*PROGRAM, "run", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        cwd=taskdeck.folder,
-        env=taskdeck.environment,
-        start_new_session=True,
-    )
+    environment = {**taskdeck.environment, "TASKDECK_ENGINE__WORKERS": str(workers)}
+    process = taskdeck_process(["run", *words], taskdeck.folder, environment, stderr=subprocess.PIPE)
     assert process.stderr
     assert b"works on" in process.stderr.readline()
     try:
@@ -31,21 +27,24 @@ def engine(taskdeck: Calls, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         process.stderr.close()
 
 
-def test_run_until_idle_tells_by_its_exit_code_how_tasks_ended(taskdeck: Calls) -> None:
+def test_run_until_idle_tells_by_its_exit_code_how_tasks_ended_and_where_to_look(taskdeck: Calls) -> None:
+    taskdeck.environment |= ONE
     taskdeck("add", "--", "true")
     assert taskdeck.process("run", "--until-idle").out == ""
+    taskdeck("add", "--", "true")
     taskdeck("add", "--retries", "0", "--", "sh", "-c", "echo broken; exit 64")
-    taskdeck.process("run", "--until-idle", code=1)
+    ended = taskdeck.process("run", "--until-idle", code=1)
+    assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.err
     states = {task["id"]: task["state"] for task in taskdeck("list", "--json").lines}
-    assert states == {1: "SUCCESS", 2: "FAILED"}
-    assert taskdeck("log", "2").out == "broken\n"
-    assert "broken" in taskdeck("show", "2").out
+    assert states == {1: "SUCCESS", 2: "SUCCESS", 3: "FAILED"}
+    assert taskdeck("log", "3").out == "broken\n"
+    assert "broken" in taskdeck("show", "3").out
     assert taskdeck("audit", "verify").out.startswith("the audit is whole")
 
 
 @fault("TF256")
 def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
-    with engine(taskdeck) as running:
+    with engine(taskdeck, workers=2) as running:
         found = taskdeck("status", "--json").lines[0]["engine"]
         assert found["running"]
         assert found["pid"]
@@ -63,9 +62,16 @@ def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
     assert "was not running" in taskdeck("stop").out
 
 
-def test_a_run_that_only_a_person_can_let_go_on_says_so(taskdeck: Calls) -> None:
-    taskdeck("add", "--", "true")
-    taskdeck("pause", "--all")
+def test_a_stopped_run_says_what_goes_on_and_one_that_only_a_person_can_let_go_on_says_so(
+    taskdeck: Calls,
+) -> None:
+    with engine(taskdeck) as running:
+        assert running.stderr
+        taskdeck("pause", "--all")
+        taskdeck("add", "--", "true")
+        taskdeck("stop")
+        assert "1 task goes on at the next run" in running.stderr.read().decode()
+        running.wait(30)
     with engine(taskdeck, "--until-idle") as running:
         assert running.stderr
         told = running.stderr.readline().decode()
@@ -76,27 +82,21 @@ def test_a_run_that_only_a_person_can_let_go_on_says_so(taskdeck: Calls) -> None
         assert b"waiting" not in running.stderr.read()
 
 
-def test_a_stopped_run_says_what_goes_on_and_a_failed_one_where_to_look(taskdeck: Calls) -> None:
-    with engine(taskdeck) as running:
-        assert running.stderr
-        taskdeck("pause", "--all")
-        taskdeck("add", "--", "true")
-        taskdeck("stop")
-        assert "1 task goes on at the next run" in running.stderr.read().decode()
-        running.wait(30)
-    taskdeck("resume", "--all")
-    taskdeck("add", "--retries", "0", "--", "sh", "-c", "exit 64")
-    ended = taskdeck.process("run", "--until-idle", code=1)
-    assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.err
-
-
 def test_a_run_on_a_terminal_says_where_to_look_with_the_paths_it_was_given(taskdeck: Calls) -> None:
     taskdeck("add", "--", "true")
-    shown = taskdeck.on_terminal("run", "--until-idle", "--db", str(taskdeck.db)).out
+    shown = taskdeck.on_terminal("run", "--until-idle", "--db", str(taskdeck.db), **ONE).out
     assert f"look: taskdeck list --db {taskdeck.db}" in " ".join(shown.split())
 
 
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
+    """And `status` says that a supervisor gave up until an engine starts again."""
+    Path(f"{taskdeck.db}.gave-up").write_text(
+        "the engine died 5 times (the last \x1b[2Jwas killed by SIGSEGV)\n"
+    )
+    told = taskdeck("status").out
+    assert "was killed by SIGSEGV" in told
+    assert "\x1b" not in told
+
     theirs, ours = taskdeck.folder / "theirs.toml", taskdeck.folder / "ours.toml"
     theirs.write_text("[taskdeck]\n")
     ours.write_text("[taskdeck]\n")
@@ -111,16 +111,6 @@ def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed
         assert "types" in listed
         assert told not in taskdeck("status", "--config", str(theirs)).out
 
-
-def test_status_says_that_a_supervisor_gave_up_until_an_engine_starts_again(taskdeck: Calls) -> None:
-    Path(f"{taskdeck.db}.gave-up").write_text(
-        "the engine died 5 times (the last \x1b[2Jwas killed by SIGSEGV)\n"
-    )
-    told = taskdeck("status").out
-    assert "was killed by SIGSEGV" in told
-    assert "\x1b" not in told
-    with engine(taskdeck):
-        pass
     assert taskdeck("status", "--json").lines[0]["gave_up"] is None
     alerts = taskdeck("events", "type:alert_raised", "--json").lines
     assert [each["reason"] for each in alerts] == ["supervisor_gave_up"]
