@@ -6,7 +6,7 @@ socket; while the lock is free this process takes the lock and writes itself. No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,16 +283,50 @@ def _unknown_fate(verb: str) -> Unavailable:
     )
 
 
-async def _in_engine_submit(engine: Engine, args: dict[str, Any], actor: str) -> Any:
-    prepared = submission.prepare(args.get("specs"), engine.redactor)
-    for spec in prepared:
-        if spec.type != COMMAND_TYPE and (
-            problem := await engine.reception.validate(spec.type, spec.payload)
-        ):
-            raise InvalidPayload(f"{spec.type}: the payload was refused", problem)
-    result = await engine.writer.write(submission.submit, prepared, actor)
-    engine.wake()
-    return result
+async def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> list[Any]:
+    """What came at the same time is written by one unit. Returns for each call (arguments, actor) its answer or its error."""
+    import asyncio
+
+    answers: list[Any] = [_prepared(engine, args) for args, _ in calls]
+    asked = [at for at, answer in enumerate(answers) if not _surely_fit(engine, answer)]
+    refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked)) if asked else ()
+    for at, refusal in zip(asked, refusals, strict=True):
+        answers[at] = refusal or answers[at]
+    good = [at for at, answer in enumerate(answers) if not isinstance(answer, TaskdeckError)]
+    if good:
+        wishes = [(answers[at], calls[at][1]) for at in good]
+        due = [spec.scheduled_at for prepared, _ in wishes for spec in prepared]
+        for at, written in zip(good, await engine.writer.write(submission.submit_each, wishes), strict=True):
+            answers[at] = written
+        engine.wake_for(due)
+    return answers
+
+
+def _prepared(engine: Engine, args: dict[str, Any]) -> list[NewTask] | TaskdeckError:
+    try:
+        return submission.prepare(args.get("specs"), engine.redactor, engine.alike)
+    except TaskdeckError as error:
+        return error
+
+
+def _surely_fit(engine: Engine, prepared: list[NewTask] | TaskdeckError) -> bool:
+    """Is there nothing about which a worker must be asked?"""
+    return isinstance(prepared, TaskdeckError) or all(
+        spec.type == COMMAND_TYPE or engine.reception.surely_fits(spec.type, spec.payload)
+        for spec in prepared
+    )
+
+
+async def _misfit(engine: Engine, prepared: list[NewTask]) -> TaskdeckError | None:
+    try:
+        for spec in prepared:
+            if spec.type == COMMAND_TYPE:
+                continue
+            if problem := await engine.reception.validate(spec.type, spec.payload):
+                return InvalidPayload(f"{spec.type}: the payload was refused", problem)
+    except TaskdeckError as error:
+        return error
+    return None
 
 
 async def _in_engine_stop(engine: Engine, args: dict[str, Any], actor: str) -> Any:
@@ -360,8 +394,7 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
 
     redactor = make_redactor(config)
     if verb == "submit":
-        prepared = submission.prepare(args.get("specs"), redactor)
-        _validate_alone(config, prepared)
+        prepared = _prepare_alone(config, args.get("specs"), redactor, clock)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
     if verb == "prune":
         result = _prune_alone(config, args, actor, clock)
@@ -389,13 +422,19 @@ def _no_database(path: Path) -> TaskdeckError:
     return NotFound(f"there is no database at {path}", remedy="add a task first: taskdeck add -- COMMAND")
 
 
-def _validate_alone(config: Config, prepared: list[NewTask]) -> None:
-    """Validate payloads of Python types in a throw-away process: neither the engine nor this one imports handlers."""
-    specs = [(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE]
-    if specs:
-        from .run import throwaway
+def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> list[NewTask]:
+    """Check specs, payloads of Python types in a throw-away process: neither the engine nor this one imports handlers.
 
-        throwaway.check(config.taskdeck.handlers, handlers_root(config), specs)
+    It is started first, and loads while the rest is checked.
+    """
+    if not isinstance(specs, Sequence) or not any(map(submission.names_a_python_type, specs)):
+        return submission.prepare(specs, redactor)
+    from .run import throwaway
+
+    with throwaway.Handlers(config.taskdeck.handlers, handlers_root(config), clock) as handlers:
+        prepared = submission.prepare(specs, redactor)
+        handlers.check([(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE])
+    return prepared
 
 
 def survey_handlers(config: Config) -> tuple[list[str], list[str]]:
@@ -405,7 +444,7 @@ def survey_handlers(config: Config) -> tuple[list[str], list[str]]:
     """
     from .run import throwaway
 
-    return throwaway.survey(config.taskdeck.handlers, handlers_root(config))
+    return throwaway.survey(config.taskdeck.handlers, handlers_root(config), system_clock())
 
 
 def handlers_root(config: Config) -> Path:
@@ -633,7 +672,6 @@ _BEGINNING = frozenset({"submit", "route_add", "route_import"})
 """What may make the database."""
 
 ENGINE_VERBS: Mapping[str, Any] = {
-    "submit": _in_engine_submit,
     "stop": _in_engine_stop,
     "restart": _in_engine_restart,
     "ping": _in_engine_ping,
@@ -643,3 +681,6 @@ ENGINE_VERBS: Mapping[str, Any] = {
     "prune": _in_engine_prune,
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""
+
+TOGETHER: Mapping[str, Any] = {"submit": _in_engine_submit}
+"""Those of them that are carried out for all calls at once that have come."""

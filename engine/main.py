@@ -139,7 +139,7 @@ def build(
 
     Imports all that an engine needs, which takes a while: a screen calls it in a thread, after its first paint.
     """
-    from .commands import ENGINE_VERBS, make_redactor
+    from .commands import ENGINE_VERBS, TOGETHER, make_redactor
     from .edge import applog
     from .run.engine import Engine
     from .run.idleness import RunOptions
@@ -154,6 +154,7 @@ def build(
         config,
         clock,
         verbs=ENGINE_VERBS,
+        together=TOGETHER,
         redactor=redactor,
         code_version=__version__,
         options=options or RunOptions(since=since or utc_text(clock.utc())),

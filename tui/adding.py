@@ -343,15 +343,17 @@ def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many:
         results = commands.call(line.config, "submit", line.actor, specs=specs)
     except TaskdeckError as error:
         raise _explained(error, line, specs) from None
-    for each in results:
+    if many and not line.json:
+        output.line("\n".join(str(each["id"]) for each in results))
+    for each in results if line.json or not many else ():
         if line.json:
             output.json_line(each)
-        else:
-            output.line(str(each["id"]))
-            if not each["created"] and not many:
-                output.note(
-                    f"#{each['id']} has this key already and is {each['state'].lower()}; nothing was added"
-                )
+            continue
+        output.line(str(each["id"]))
+        if not each["created"]:
+            output.note(
+                f"#{each['id']} has this key already and is {each['state'].lower()}; nothing was added"
+            )
     _note_missing(line, specs)
     return _wait(line, [each["id"] for each in results]) if wait else 0
 

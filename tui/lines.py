@@ -9,6 +9,8 @@ import msgspec
 
 from taskdeck.engine.errors import TaskdeckError, UsageError
 
+from .adding import checked_key, choice, directory
+
 MOST_SHOWN = 20
 COMMAND_FIELDS = ("cwd", "env", "pause")
 
@@ -37,17 +39,19 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decoder = msgspec.json.Decoder(Line)
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_specs(name: str, text: str) -> dict[int, dict[str, Any]]:
     """The specs by line number; empty lines are skipped. Raises `UsageError` that names every bad line."""
     specs: dict[int, dict[str, Any]] = {}
+    alike: dict[Any, dict[str, Any]] = {}
     problems: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            specs[number] = _spec(_decoder.decode(line))
+            specs[number] = _read(line, alike)
         except (msgspec.DecodeError, ValueError) as error:
             problems.append(f"{name}:{number}: {error}")
         except UsageError as error:
@@ -75,6 +79,26 @@ def placed(error: TaskdeckError, name: str, lines: list[int]) -> TaskdeckError:
     return error
 
 
+def _read(line: str, alike: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    """The spec of a line. What it says beside payload and key is read once for all lines that say it in the same words."""
+    try:
+        parts = _parts.decode(line)
+    except msgspec.DecodeError:
+        parts = {}
+    if "type" not in parts or "command" in parts or not bytes(parts.get("key", b'"')).startswith(b'"'):
+        return _spec(_decoder.decode(line))
+    same = tuple((name, bytes(part)) for name, part in parts.items() if name not in ("payload", "key"))
+    known = alike.get(same)
+    if known is None:
+        spec = _spec(_decoder.decode(line))
+        alike[same] = {name: value for name, value in spec.items() if name != "key"}
+        return spec
+    spec = {**known, "payload": bytes(parts.get("payload", b"{}")).decode()}
+    if "key" in parts:
+        spec["key"] = checked_key(msgspec.json.decode(parts["key"]))
+    return spec
+
+
 def _spec(line: Line) -> dict[str, Any]:
     given = {name: getattr(line, name) for name in line.__struct_fields__}
     given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
@@ -89,8 +113,6 @@ def _spec(line: Line) -> dict[str, Any]:
 
 
 def _command(given: dict[str, Any]) -> dict[str, Any]:
-    from .adding import choice, directory
-
     if "payload" in given:
         raise UsageError("`payload` belongs to a type, not to a command")
     if not given["command"]:
@@ -102,9 +124,6 @@ def _command(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _common(given: dict[str, Any]) -> dict[str, Any]:
-    from .adding import checked_key, choice
-    from .moments import at_time, duration
-
     checked_key(given.get("key"))
     choice("on_lost", given.get("on_lost"), ("rerun", "review"))
     same = ("priority", "key", "on_lost", "tags", "needs", "route", "allow_direct", "target", "bandwidth")
@@ -112,7 +131,11 @@ def _common(given: dict[str, Any]) -> dict[str, Any]:
     if "retries" in given:
         spec["max_retry"] = given["retries"]
     if "at" in given:
+        from .moments import at_time
+
         spec["not_before"] = at_time(given["at"])
     if "timeout" in given:
+        from .moments import duration
+
         spec["timeout"] = duration(str(given["timeout"]), "timeout")
     return spec

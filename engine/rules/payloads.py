@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import msgspec
+
 from ..errors import InvalidPayload
 
 LARGEST = 1 << 20
@@ -30,6 +32,7 @@ _ESCAPES = re.compile(
 _TOKENS = re.compile(
     rf"(?P<string>{_STRING})(?P<key>\s*:)?|(?P<word>-?[A-Za-z0-9][A-Za-z0-9.+-]*)|[{{}}]", re.DOTALL
 )
+_MANY_DIGITS = re.compile(rf"[0-9]{{{LONGEST_NUMBER}}}")
 _SMALLEST_TOO_LONG = 10**LONGEST_NUMBER
 
 
@@ -67,6 +70,27 @@ def encode(value: Any) -> str:
     return text
 
 
+def read(text: str | bytes, *, where: str) -> tuple[Any, str]:
+    """The value of a JSON text, and its compact text: `decode` and `encode` in one. Raises what these raise.
+
+    A short text that is just what would be written for its value holds nothing that is ambiguous, which is all that takes
+    `decode` its time to find; so most texts are read by the fast parser and written once.
+    """
+    if isinstance(text, str) and len(text) <= _SHORT and text.isascii() and not _needs_care(text):
+        try:
+            value = _fast(text)
+            compact = _format(value)
+        except (msgspec.DecodeError, ValueError):
+            pass  # it is told below what is wrong
+        else:
+            if compact == text or _format_widely(value) == text:
+                return value, compact
+    value = decode(text, where=where)
+    return value, encode(value)
+
+
+_SHORT = 4096
+"""Characters: longer texts are not read twice."""
 _TOO_LARGE = f"it is larger than {LARGEST >> 20} MiB as JSON"
 _SMALLER = "keep the data in a file and write its path here"
 _TOO_DEEP = f"more than {DEEPEST} lists and objects stand inside each other"
@@ -74,7 +98,6 @@ _FLATTER = "write it flatter"
 _TOO_LONG = f"a number of more than {LONGEST_NUMBER} characters"
 _AS_TEXT = "write it as a text"
 _HALF = "a text holds half a surrogate pair (it came from bytes that are not UTF-8)"
-_DECODED = 'write it in UTF-8, or decode it with errors="replace"; a file: by another name'
 
 
 def _refuse(where: str, why: str, remedy: str) -> NoReturn:
@@ -101,9 +124,18 @@ def _decoded(text: str | bytes, where: str) -> str:
     return decoded.removeprefix("\ufeff")
 
 
+def _needs_care(text: str) -> bool:
+    """May it go beyond a limit that the fast parser does not have?"""
+    return _may_be_deep(text) or (len(text) >= LONGEST_NUMBER and _MANY_DIGITS.search(text) is not None)
+
+
+def _may_be_deep(text: str) -> bool:
+    return text.count("[") + text.count("{") > DEEPEST
+
+
 def _check_depth(text: str, where: str) -> None:
     """Before parsing, for the parser recurses. In most texts there are too few brackets to be looked at."""
-    if text.count("[") + text.count("{") <= DEEPEST:
+    if not _may_be_deep(text):
         return
     depth = 0
     for found in _BRACKETS.finditer(text):
@@ -136,6 +168,9 @@ def _constant(name: str) -> NoReturn:
 
 
 _format = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_format_widely = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+"""As `json.dumps` writes unless it is told otherwise."""
+_fast = msgspec.json.Decoder().decode
 _parse = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant
 ).decode
@@ -207,7 +242,7 @@ def _scalar_fault(item: Any) -> tuple[str, str] | None:
     if item is None or isinstance(item, bool):
         return None
     if isinstance(item, str):
-        return None if item.isascii() or _is_encodable(item) else (_HALF, _DECODED)
+        return None if item.isascii() or _is_encodable(item) else (_HALF, 'decode it with errors="replace"')
     if isinstance(item, int):
         return None if abs(item) < _SMALLEST_TOO_LONG else (_TOO_LONG, _AS_TEXT)
     if isinstance(item, float):

@@ -14,7 +14,8 @@ import os
 import random
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, Refused, StorageTrouble, StoreError, TaskdeckError, UsageError
+from ..rules.new_task import NewTask
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
 from ..rules.storage import Fault, Trouble
@@ -80,13 +82,18 @@ COMMANDS_TAKE = 30.0
 """Seconds for which a command without an engine may hold the database at most."""
 
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
+Together = Callable[["Engine", list[tuple[dict[str, Any], str]]], Awaitable[list[Any]]]
+"""Carries out calls (arguments, actor); returns for each its answer, or the error that refuses it."""
+
+CALLS_AT_ONCE = 256
+"""Calls of one client that are looked at together at most."""
 
 MOST_TOLD = 50
 """Recovered tasks of which the log tells one by one; each has its event."""
 
 
 class Engine:
-    """One life of an engine. `verbs` are what clients may call."""
+    """One life of an engine. `verbs` are what clients may call, `together` those whose calls are carried out at once."""
 
     def __init__(
         self,
@@ -94,6 +101,7 @@ class Engine:
         clock: Clock,
         *,
         verbs: Mapping[str, Verb],
+        together: Mapping[str, Together],
         redactor: Redactor,
         code_version: str,
         options: RunOptions | None = None,
@@ -107,7 +115,7 @@ class Engine:
         self._options = options or RunOptions()
         self.policies = Policies(config)
         self.incarnation = secrets.token_hex(8)
-        self._verbs = verbs
+        self._verbs, self._together = verbs, together
         self.redactor = redactor
         self._code_version = code_version
         self._announcer = announcer or Announcer(None)
@@ -134,6 +142,8 @@ class Engine:
         self._leasing = Leasing(random.SystemRandom())
         self._ahead = ahead or Ahead(config)
         self._has_dispatched = False
+        self.alike: dict[Any, NewTask] = {}
+        """Tasks as they were handed in, by what is looked at once for those that are alike in it."""
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -472,6 +482,13 @@ class Engine:
         """Something changed: the scheduler looks now."""
         self._wake.set()
 
+    def wake_for(self, due: Iterable[str]) -> None:
+        """Tasks came that are due then (UTC text; "" = now): look now, unless the next look comes in time anyway."""
+        first = min(due, default=None)
+        if first is None or (self._next_wake is not None and self._next_wake <= first):
+            return
+        self.wake()
+
     async def _rest(self) -> None:
         """Until woken, or the next task is due."""
         seconds = LONGEST_REST
@@ -547,34 +564,39 @@ class Engine:
         if hello.role == "worker":
             await self.reception.serve(link, hello, rest)
             return
-        calls: list[Any] = rest
+        messages: list[Any] = rest
         while True:
-            for message in calls:
-                if isinstance(message, Call):
-                    self._calls += 1
-                    try:
-                        link.send(encode([await self._answer(message)]))
-                    finally:
-                        self._calls -= 1
+            while len(messages) < CALLS_AT_ONCE and (body := link.received()) is not None:
+                messages += from_peer(body)
+            calls = [message for message in messages if isinstance(message, Call)]
+            for verb, some in groupby(calls, key=lambda call: call.verb):
+                await self._carry_out(link, verb, list(some))
             if (body := await link.receive()) is None:
                 return
-            calls = list(from_peer(body))
+            messages = list(from_peer(body))
 
-    async def _answer(self, call: Call) -> Reply:
+    async def _carry_out(self, link: AsyncLink, verb: str, calls: list[Call]) -> None:
+        """Answer calls of one verb: all at once where it can do that, else one after the other."""
+        at_once = len(calls) if verb in self._together else 1
+        for first in range(0, len(calls), at_once):
+            part = calls[first : first + at_once]
+            self._calls += len(part)
+            try:
+                link.send(encode(await self._answers(verb, part)))
+            finally:
+                self._calls -= len(part)
+
+    async def _answers(self, verb: str, calls: list[Call]) -> list[Reply]:
         try:
-            verb = self._verbs.get(call.verb)
-            if verb is None:
-                raise UsageError(f"the engine knows no verb {call.verb!r}", "it may be of another version")
-            return Reply(call.req, await verb(self, call.args, call.actor))
-        except TaskdeckError as error:
-            return Reply(call.req, error={**error.as_dict(), "exit_code": error.exit_code})
+            if together := self._together.get(verb):
+                told = await together(self, [(call.args, call.actor) for call in calls])
+            elif alone := self._verbs.get(verb):
+                told = [await alone(self, call.args, call.actor) for call in calls]
+            else:
+                raise UsageError(f"the engine knows no verb {verb!r}", "it may be of another version")
         except Exception as error:
-            log.exception("verb %s failed", call.verb)
-            what = f"the engine failed at {call.verb}: {type(error).__name__}"
-            return Reply(
-                call.req,
-                error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
-            )
+            told = [error] * len(calls)
+        return [_reply(call, answer) for call, answer in zip(calls, told, strict=True)]
 
     def description(self) -> dict[str, Any]:
         """What `ping` answers: who works here, since when, and the age of each loop's last pass in seconds."""
@@ -598,6 +620,20 @@ class Engine:
     async def _load_types(self) -> None:
         """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""
         self.policies.load(await self.writer.write(processes.type_settings))
+
+
+def _reply(call: Call, told: Any) -> Reply:
+    """What is told of a call: its answer, or the error that refused it."""
+    if isinstance(told, TaskdeckError):
+        return Reply(call.req, error={**told.as_dict(), "exit_code": told.exit_code})
+    if isinstance(told, Exception):
+        log.error("verb %s failed", call.verb, exc_info=told)
+        what = f"the engine failed at {call.verb}: {type(told).__name__}"
+        return Reply(
+            call.req,
+            error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
+        )
+    return Reply(call.req, told)
 
 
 def unwritten_end(trouble: Trouble | None) -> StorageTrouble:

@@ -219,6 +219,7 @@ def _handler(declaration: Declaration, place: str, source: str, root: Path) -> H
         place,
         doc=clean((inspect.getdoc(function) or "").partition("\n")[0], limit=200),
         schema=params.schema(kind),
+        shape=params.shape(kind),
         sync=sync,
         typed_checkpoint=checkpoint is not None,
         migrates=migrate is not None,

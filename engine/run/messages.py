@@ -74,6 +74,8 @@ class TypeInfo(Message, frozen=True):
     """The handler can find out whether an operation in doubt has happened."""
     bandwidth: float | None = None
     """Bytes a second that an attempt may receive."""
+    shape: str = ""
+    """What fits for sure (`rules.fitting`), or empty: only its worker can tell."""
 
 
 def stored(info: TypeInfo) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect as shapes
 
 from ..errors import InvalidPayload
+from ..rules import fitting
 
 NOTHING = None
 """Payload type of a handler that takes the context alone: only `{}` or `null` fits."""
@@ -43,6 +44,69 @@ def schema(kind: Any) -> str:
         return msgspec.json.encode(found).decode()
     except (TypeError, ValueError):  # a type that has no JSON form in one corner; it still converts
         return ""
+
+
+def shape(kind: Any) -> str:
+    """What a payload type means as a `rules.fitting` shape (JSON text); empty where it means more than that."""
+    if kind is NOTHING:
+        return msgspec.json.encode(["or", "null", ["object", {}, []]]).decode()
+    if _is_pydantic(kind):
+        return ""
+    try:
+        return msgspec.json.encode(_plain(_shape(kind), fitting.DEEPEST)).decode()
+    except _More:
+        return ""
+
+
+class _More(Exception):
+    """The type says more than a shape can."""
+
+
+_PLAIN = {
+    shapes.AnyType: "any",
+    shapes.NoneType: "null",
+    shapes.BoolType: "bool",
+    shapes.IntType: "int",
+    shapes.FloatType: "float",
+    shapes.StrType: "str",
+}
+
+
+def _plain(found: shapes.Type, depth: int) -> Any:
+    if not depth or _is_bounded(found):
+        raise _More
+    if type(found) in _PLAIN:
+        return _PLAIN[type(found)]
+    if isinstance(found, shapes.ListType):
+        return ["list", _plain(found.item_type, depth - 1)]
+    if isinstance(found, shapes.DictType) and type(found.key_type) in (shapes.StrType, shapes.AnyType):
+        _plain(found.key_type, depth - 1)
+        return ["map", _plain(found.value_type, depth - 1)]
+    if isinstance(found, shapes.UnionType):
+        if sum(isinstance(each, (*_Keyed, shapes.DictType, shapes.AnyType)) for each in found.types) > 1:
+            raise _More
+        return ["or", *(_plain(each, depth - 1) for each in found.types)]
+    if isinstance(found, _Keyed) and _is_as_declared(found):
+        required = [field.encode_name for field in found.fields if field.required]
+        return [
+            "object",
+            {field.encode_name: _plain(field.type, depth - 1) for field in found.fields},
+            required,
+        ]
+    raise _More
+
+
+def _is_bounded(found: shapes.Type) -> bool:
+    """Has it limits of its own: a smallest value, a pattern, a longest length …?"""
+    limits = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
+    return any(getattr(found, name, None) is not None for name in limits)
+
+
+def _is_as_declared(found: Any) -> bool:
+    """Is an object of it no more than its fields? No tag, no array in its place, nothing that looks at it once it is made."""
+    if getattr(found, "tag_field", None) is not None or getattr(found, "array_like", False):
+        return False
+    return not hasattr(found.cls, "__post_init__")
 
 
 def convert(kind: Any, value: Any) -> Any:

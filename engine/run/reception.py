@@ -21,6 +21,7 @@ from ..edge import identity
 from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
 from ..errors import StoreError, Unavailable
+from ..rules.fitting import surely_fits
 from ..rules.references import kind_of
 from ..rules.tasks import RUNNING
 from ..store import processes, tasks
@@ -399,15 +400,23 @@ class Reception:
                 log.error("handlers: %s", tx.redactor.text(problem))
         self._logged = manifest.problems
 
+    def surely_fits(self, type_name: str, payload: str) -> bool:
+        """Whether a payload fits a type for certain, as a ready worker has told its shape."""
+        handle = self._workforce.able(type_name)
+        return handle is not None and surely_fits(handle.types[type_name].shape, payload)
+
     async def validate(self, type_name: str, payload: str) -> str:
-        """Ask a ready worker whether a payload fits a type. Returns the problem, or ""."""
-        async with asyncio.timeout(self.config.engine.start_timeout):
-            await self._workforce.published.wait()
+        """Why a payload does not fit a type, or "". A ready worker is asked where the type's shape does not tell."""
+        if not self._workforce.published.is_set():
+            async with asyncio.timeout(self.config.engine.start_timeout):
+                await self._workforce.published.wait()
         handle = self._workforce.able(type_name)
         if handle is None:
             known = ", ".join(sorted(self._workforce.types - {"shell"})) or "none"
             failed = [f"failed to load: {problem}" for problem in self._workforce.problems]
             return f"no handler for type {type_name!r} ({'; '.join([*failed, f'known types: {known}'])})"
+        if surely_fits(handle.types[type_name].shape, payload):
+            return ""
         self._requests += 1
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._validations[self._requests] = future

@@ -15,7 +15,7 @@ from ..rules.bandwidth import parse_rate
 from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import NewTask
-from ..rules.payloads import decode, encode
+from ..rules.payloads import decode, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
 
@@ -29,6 +29,9 @@ ARGUMENT_LIMIT = 131_071
 KEY_LIMIT = 300
 PRIORITIES = range(0, 1_000_001)
 RETRIES = range(0, 10_001)
+MOST_ALIKE = 1000
+"""Kinds of tasks that are kept: what differs in a time or a target each time gains nothing."""
+_NUMBERS = (int, float, bool)
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
 
 FIELDS = (set(NewTask._fields) - {"scheduled_at", "parent_id"}) | {
@@ -38,19 +41,60 @@ FIELDS = (set(NewTask._fields) - {"scheduled_at", "parent_id"}) | {
 }
 
 
-def prepare(specs: Any, redactor: Redactor) -> list[NewTask]:
-    """Check all specs. Raises for the first bad one, named by its place in the list when there are several."""
+def prepare(specs: Any, redactor: Redactor, alike: dict[Any, NewTask] | None = None) -> list[NewTask]:
+    """Check all specs. Raises for the first bad one, named by its place in the list when there are several.
+
+    `alike` keeps what was looked at once, for the next lists of the same caller.
+    """
     if not isinstance(specs, Sequence) or isinstance(specs, str) or not specs:
         raise UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
     prepared = []
+    alike = {} if alike is None else alike
     for number, spec in enumerate(specs, 1):
         try:
-            prepared.append(_prepare_one(spec, redactor))
+            prepared.append(_prepare_alike(spec, redactor, alike))
         except TaskdeckError as error:
             if len(specs) > 1:
                 error.what = f"task {number} of {len(specs)}: {error.what}"
             raise
     return prepared
+
+
+def names_a_python_type(spec: Any) -> bool:
+    """Is this, as far as one can see, a task whose payload only its handler can judge?"""
+    return (
+        isinstance(spec, Mapping)
+        and spec.get("command") is None
+        and spec.get("type") not in (None, COMMAND_TYPE)
+    )
+
+
+def submit_each(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) -> list[Any]:
+    """Insert what several callers hand in (tasks, actor): for each its answer as of `submit`, or the error that it met."""
+    from .setting_aside import refuse_trouble_of_the_store
+
+    try:
+        return tx.unit(_submit_together, wishes)
+    except Exception as error:
+        refuse_trouble_of_the_store(error)
+    return [_submit_alone(tx, *wish) for wish in wishes]
+
+
+def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) -> list[Any]:
+    if len({actor for _, actor in wishes}) > 1 or any(task.key for tasks, _ in wishes for task in tasks):
+        return [submit(tx, *wish) for wish in wishes]
+    answers = iter(submit(tx, [task for tasks, _ in wishes for task in tasks], wishes[0][1]))
+    return [[next(answers) for _ in tasks] for tasks, _ in wishes]
+
+
+def _submit_alone(tx: Transaction, prepared: list[NewTask], actor: str) -> Any:
+    from .setting_aside import refuse_trouble_of_the_store
+
+    try:
+        return tx.unit(submit, prepared, actor)
+    except Exception as error:
+        refuse_trouble_of_the_store(error)
+        return error
 
 
 def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[str, Any]]:
@@ -66,6 +110,28 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
         state = "PENDING" if created else tasks.state_of(tx, task_id)
         added.append({"id": task_id, "created": created, "state": state})
     return added
+
+
+def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> NewTask:
+    """Tasks of a list mostly differ in payload and key alone: all else is looked at once for those that are alike in it."""
+    rest = _rest(spec)
+    known = alike.get(rest) if rest else None
+    if known is None:
+        found = _prepare_one(spec, redactor)
+        if rest and len(alike) < MOST_ALIKE:
+            alike[rest] = found
+        return found
+    payload = _payload(spec, redactor)[1]
+    key, target = _key(spec.get("key"), redactor), _target(spec.get("target"), payload)
+    return known._replace(payload=payload, key=key, target=target)
+
+
+def _rest(spec: Any) -> tuple[Any, ...]:
+    """What of a spec is looked at once, with the types of its values (True equals 1). Empty where that can't be compared."""
+    if not isinstance(spec, dict) or "command" in spec:
+        return ()
+    rest = tuple((name, type(value), value) for name, value in spec.items() if name not in ("payload", "key"))
+    return rest if all(isinstance(value, str | int | float | None) for _, _, value in rest) else ()
 
 
 def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
@@ -105,11 +171,11 @@ def _payload(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
         text = "{}"
     elif not isinstance(text, str | bytes):
         text = encode(text)
-    value = decode(text, where="payload")
+    value, compact = read(text, where="payload")
     if type_name == COMMAND_TYPE:
         return type_name, encode(_command(value, redactor))
     _refuse_secrets(redactor, value, "payload")
-    return type_name, encode(value)
+    return type_name, compact
 
 
 def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
@@ -147,6 +213,8 @@ def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
 
 
 def _refuse_secrets(redactor: Redactor, value: Any, where: str) -> None:
+    if value is None or type(value) in _NUMBERS:
+        return
     if findings := redactor.find(value):
         found = findings[0]
         raise SecretInInput(

@@ -1,41 +1,117 @@
-"""Validation without an engine: a process of its own imports the handlers, answers what it is asked, and is gone."""
+"""Validation without an engine: a process of its own imports the handlers, says what fits them, answers what is left to ask,
+and is gone. It loads while its caller reads what is to be checked.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+from ..clock import Clock
 from ..errors import InvalidPayload, Unavailable
 from ..rules.cleaning import clean
+from ..rules.fitting import surely_fits
 
 PATIENCE = 60.0
-"""Seconds in which the handlers must have been imported."""
+"""Seconds in which the handlers must have been imported and all been answered."""
 
 
-def check(handlers: Sequence[str], root: Path, specs: Sequence[tuple[str, str]]) -> None:
-    """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
-    handlers can't be asked. One process for all of them."""
-    questions = [{"type": type_name, "payload": payload} for type_name, payload in specs]
-    for (type_name, _), answer in zip(specs, _ask(handlers, root, questions), strict=True):
-        if not answer["known"]:
-            raise _unknown(type_name, answer)
-        if answer["problem"]:
-            raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
+class Handlers:
+    """The process, from the start of a `with` to its end."""
+
+    def __init__(self, handlers: Sequence[str], root: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
+        for handler in handlers:
+            self._command += ["--handler", handler]
+
+    def __enter__(self) -> Handlers:
+        self._errors = tempfile.TemporaryFile()
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._errors)
+        self._until = self._clock.monotonic() + PATIENCE
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def survey(self) -> tuple[dict[str, str], list[str]]:
+        """The types that load, each with its shape (`rules.fitting`), and what is wrong with the handlers; once.
+
+        Raises `Unavailable` when they can't be asked.
+        """
+        found = json.loads(self._first_line())
+        return found["types"], list(found["problems"])
+
+    def check(self, specs: Sequence[tuple[str, str]]) -> None:
+        """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
+        handlers can't be asked."""
+        types, problems = self.survey()
+        known = next((at for at, (type_name, _) in enumerate(specs) if type_name not in types), len(specs))
+        asked = [each for each in specs[:known] if not surely_fits(types[each[0]], each[1])]
+        for (type_name, _), answer in zip(asked, self._ask(asked), strict=True):
+            if answer["problem"]:
+                raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
+        if known < len(specs):
+            raise _unknown(specs[known][0], sorted(types), problems)
+
+    def _ask(self, specs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+        lines = "".join(json.dumps({"type": name, "payload": payload}) + "\n" for name, payload in specs)
+        try:
+            output, _ = self._process.communicate(
+                lines.encode(), timeout=max(0.0, self._until - self._clock.monotonic())
+            )
+        except subprocess.TimeoutExpired:
+            raise _too_slow() from None
+        answers = output.splitlines()
+        if self._process.returncode or len(answers) != len(specs):
+            raise self._mute()
+        return [json.loads(answer) for answer in answers]
+
+    def _first_line(self) -> bytes:
+        assert self._process.stdout is not None
+        fd, line = self._process.stdout.fileno(), b""
+        while not line.endswith(b"\n"):
+            if not select.select([fd], [], [], max(0.0, self._until - self._clock.monotonic()))[0]:
+                raise _too_slow()
+            if not (data := os.read(fd, 1 << 16)):
+                self._process.wait()
+                raise self._mute()
+            line += data
+        return line
+
+    def _mute(self) -> Unavailable:
+        self._errors.seek(0)
+        told = clean(self._errors.read().decode("utf-8", "replace"), limit=300)
+        return Unavailable("the handlers could not be asked", told or f"exit code {self._process.returncode}")
 
 
-def survey(handlers: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
+def survey(handlers: Sequence[str], root: Path, clock: Clock) -> tuple[list[str], list[str]]:
     """The types that load, and what is wrong with the handlers. Raises `Unavailable` when they can't be asked."""
-    found = _ask(handlers, root, [{"type": "", "payload": "{}"}])[0]
-    return sorted(found["types"]), list(found["problems"])
+    with Handlers(handlers, root, clock) as process:
+        types, problems = process.survey()
+    return sorted(types), problems
 
 
-def _unknown(type_name: str, answer: dict[str, Any]) -> InvalidPayload:
-    known = ", ".join(name for name in answer["types"] if name != "shell") or "none"
-    failed = [f"failed to load: {problem}" for problem in answer.get("problems", [])]
+def _too_slow() -> Unavailable:
+    return Unavailable("the handlers did not load in time", remedy="look at what they do at import")
+
+
+def _unknown(type_name: str, types: Sequence[str], problems: Sequence[str]) -> InvalidPayload:
+    known = ", ".join(name for name in types if name != "shell") or "none"
+    failed = [f"failed to load: {problem}" for problem in problems]
     if failed:  # the type may well stand there
         remedy = "correct what failed to load, then look: taskdeck config check"
     else:
@@ -43,20 +119,3 @@ def _unknown(type_name: str, answer: dict[str, Any]) -> InvalidPayload:
     return InvalidPayload(
         f"no handler for type {type_name!r}", "; ".join([*failed, f"known types: {known}"]), remedy
     )
-
-
-def _ask(handlers: Sequence[str], root: Path, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
-    for handler in handlers:
-        command += ["--handler", handler]
-    lines = "".join(json.dumps(question) + "\n" for question in questions).encode()
-    try:
-        done = subprocess.run(command, input=lines, capture_output=True, timeout=PATIENCE, check=False)
-    except subprocess.TimeoutExpired:
-        remedy = "look at what they do at import"
-        raise Unavailable("the handlers did not load in time", remedy=remedy) from None
-    answers = done.stdout.splitlines()
-    if done.returncode or len(answers) != len(questions):
-        detail = clean(done.stderr.decode("utf-8", "replace"), limit=300) or f"exit code {done.returncode}"
-        raise Unavailable("the handlers could not be asked", detail)
-    return [json.loads(answer) for answer in answers]

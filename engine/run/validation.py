@@ -1,8 +1,8 @@
 """Does a payload fit its type? For the worker, and as a throw-away process for `add` where no engine runs.
 
-`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` reads JSON lines `{"type", "payload"}` and
-answers each with a line `{"known", "problem", "info", "types", "problems"}`. Handlers are imported here so that neither CLI
-nor engine has to, once for however many questions.
+`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` says in a first line what loads, as
+`{"types": {name: shape}, "problems"}`, then answers each JSON line `{"type", "payload"}` with a line `{"problem"}`. Handlers
+are imported here so that neither CLI nor engine has to, once for however many questions.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ def validate(handler: Handler, payload: str) -> str:
     return ""
 
 
+def survey(registry: Registry) -> dict[str, Any]:
+    """What loads: the types with their shapes (`rules.fitting`), and what is wrong."""
+    shapes = {name: registry.handlers[name].info.shape for name in sorted(registry.handlers)}
+    return {"types": shapes, "problems": registry.problems}
+
+
 def answer(registry: Registry, question: dict[str, Any]) -> dict[str, Any]:
     """The answer to one question about one type and payload."""
     handler = registry.get(str(question.get("type", "")))
-    return {
-        "known": handler is not None,
-        "problem": validate(handler, str(question.get("payload", ""))) if handler else "",
-        "info": msgspec.structs.asdict(handler.info) if handler else None,
-        "types": sorted(registry.handlers),
-        "problems": registry.problems,
-    }
+    if handler is None:
+        return {"problem": "no such type here"}
+    return {"problem": validate(handler, str(question.get("payload", "")))}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,12 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
     parser.add_argument("--handler", action="append", default=[])
     options = parser.parse_args(arguments)
-    questions = [msgspec.json.decode(line, type=dict[str, Any]) for line in sys.stdin.buffer]
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever handler files print while they load must not stand among the answer
     registry = load(options.handler, options.handlers_root.resolve())
     with open(replies, "wb") as out:
-        for question in questions:
+        out.write(msgspec.json.encode(survey(registry)) + b"\n")
+        out.flush()
+        for line in sys.stdin.buffer:
+            question = msgspec.json.decode(line, type=dict[str, Any])
             out.write(msgspec.json.encode(answer(registry, question)) + b"\n")
     return 0
 

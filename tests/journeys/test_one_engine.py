@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from taskdeck.engine.edge.link import connect
+from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.run.messages import Call, Hello, encode, to_peer
 from tests.faults import fault
 from tests.journeys.decks import Deck
 
@@ -42,6 +47,7 @@ def test_one_engine_at_a_time_takes_what_is_added_and_what_was_paused_is_still_p
     a_known_key_names_the_task_that_has_it_with_and_without_an_engine(deck, command, first)
     a_second_engine_says_who_holds_the_database_and_ends_with_4(deck)
     a_running_engine_takes_what_is_added(deck)
+    calls_that_come_at_once_are_answered_each_in_order(deck)
 
 
 def a_known_key_names_the_task_that_has_it_with_and_without_an_engine(
@@ -81,3 +87,31 @@ def a_running_engine_takes_what_is_added(deck: Deck) -> None:
     assert "walk" in unknown.stderr
     assert len(deck.states()) == len(before) + 1
     deck.until(lambda: not deck.commands(len(before) + 1), "the command is gone")
+
+
+def calls_that_come_at_once_are_answered_each_in_order(deck: Deck) -> None:
+    held = "2099-01-01T00:00:00.000000Z"
+    good = {"command": {"argv": ["true"]}, "not_before": held}
+    specs = [[good], [{"type": "nobody"}], [good, good], [{**good, "parent": 99_999}], [{"no": 1}], [good]]
+    calls = [Call(number, "submit", {"specs": each}, "cli:test") for number, each in enumerate(specs)]
+    calls += [Call(6, "nonsense", {}, "cli:test"), Call(7, "ping", {}, "cli:test")]
+    holder = DatabaseLock.holder(deck.db)
+    assert holder is not None
+    with connect(holder.socket, 5.0) as link:
+        link.send(encode([Hello("client"), *calls[:3]]))
+        for call in calls[3:]:
+            link.send(encode([call]))
+        replies: list[Any] = []
+        while len(replies) < len(calls):
+            body = link.receive(20.0)
+            assert body is not None
+            replies += to_peer(body)
+    assert [reply.req for reply in replies] == list(range(8))
+    told: list[Any] = [reply.error["what"] if reply.error else len(reply.value) for reply in replies[:6]]
+    first, unknown, two, orphan, wrong, last = told
+    assert (first, two, last) == (1, 2, 1)
+    assert "nobody: the payload was refused" in unknown
+    assert "submit" in orphan
+    assert "unknown field 'no'" in wrong
+    assert "nonsense" in replies[6].error["what"]
+    assert replies[7].value["pid"] == deck.engine_pid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskdeck.engine.errors import InvalidPayload
-from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, decode, encode
+from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, decode, encode, read
 from tests.faults import fault
 
 MiB = LARGEST
@@ -168,3 +169,36 @@ def test_what_is_not_json_is_refused_with_its_path(value: Any, reason: str):
 def test_enums_and_tuples_become_plain_json():
     color, size = StrEnum("color", "RED"), IntEnum("size", "BIG")
     assert encode({"c": color("red"), "s": size(1), "t": (1, None)}) == '{"c":"red","s":1,"t":[1,null]}'
+
+
+TEXTS = st.builds(
+    lambda value, separators, ascii_only: json.dumps(value, separators=separators, ensure_ascii=ascii_only),
+    values,
+    st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")]),
+    st.booleans(),
+)
+ODD = st.sampled_from(
+    [
+        '{"a":1,"a":2}', '{"a":1,"a":1}', "[1e400]", "1e5", "-0.0", "-0", "01", "NaN", "[Infinity]", '"\\ud800"', '"\\u0041"',
+        "", " ", "{", "nul", "123456789012345678901234567890", "1" * 401, "[" * 65 + "]" * 65, "[" * 64 + "]" * 64,
+        '{"a":{"b":1,"b":1}}', '"\x07"', '"\x7f"', "1.0", "1.10", "0.1e1", "[1,]", "\ufeff1", '"\\/"', "true ", "\n{}",
+    ]
+)  # fmt: skip
+
+
+@given(TEXTS | ODD | st.text(max_size=20))
+def test_what_is_read_at_once_is_what_is_decoded_and_encoded(text: str):
+    """The short way refuses and takes the same, with the same words."""
+
+    def outcome(way: Callable[[], tuple[Any, str]]) -> Any:
+        try:
+            value, compact = way()
+            return repr(value), compact
+        except InvalidPayload as error:
+            return error.what, error.why, error.remedy
+
+    def alone() -> tuple[Any, str]:
+        value = decode(text, where="payload")
+        return value, encode(value)
+
+    assert outcome(lambda: read(text, where="payload")) == outcome(alone)

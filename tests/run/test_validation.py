@@ -12,10 +12,12 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 import pytest
 
-from taskdeck.engine.errors import InvalidPayload
+from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.errors import InvalidPayload, Unavailable
 from taskdeck.engine.run import params
 from taskdeck.engine.run.handlers import Handler, load
 from taskdeck.engine.run.messages import TypeInfo
+from taskdeck.engine.run.throwaway import Handlers
 from taskdeck.engine.run.validation import validate
 from tests.faults import fault
 from tests.run.engine_double import SAMPLES
@@ -135,30 +137,55 @@ def test_a_pydantic_model_is_validated_and_refuses_unknown_names() -> None:
     assert params.convert(Model, {"region": "eu"}).region == "eu"
 
 
-def ask(question: dict[str, Any], *handlers: str) -> dict[str, Any]:
+def ask(question: dict[str, Any], *handlers: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the process says by itself, and what it answers."""
     command = [sys.executable, "-m", "taskdeck.engine.run.validation"]
     for handler in handlers:
         command += ["--handler", handler]
     done = subprocess.run(
         command, input=json.dumps(question) + "\n", stdout=subprocess.PIPE, text=True, check=True
     )
-    return json.loads(done.stdout)
+    survey, answer = done.stdout.splitlines()
+    return json.loads(survey), json.loads(answer)
 
 
-def test_the_throw_away_process_answers_one_line(tmp_path: Path) -> None:
+def test_the_throw_away_process_says_what_loads_and_answers_one_line(tmp_path: Path) -> None:
     loud = tmp_path / "loud.py"
     loud.write_text(
         "import threading, time\nprint('noise')\nthreading.Thread(target=time.sleep, args=(60,)).start()"
     )
     question = {"type": "page", "payload": '{"ulr": "x"}'}
-    said = ask(question, str(SAMPLES), str(loud), str(tmp_path / "missing.py"))
-    assert said["known"]
+    survey, said = ask(question, str(SAMPLES), str(loud), str(tmp_path / "missing.py"))
     assert "known: url, depth" in said["problem"]
-    assert said["info"]["timeout"] == 600
-    assert "echo" in said["types"]
-    assert len(said["problems"]) == 1
+    assert json.loads(survey["types"]["page"])[0] == "object"
+    assert "echo" in survey["types"]
+    assert len(survey["problems"]) == 1
 
 
 def test_the_throw_away_process_says_when_it_does_not_know_a_type() -> None:
-    said = ask({"type": "nope", "payload": "{}"})
-    assert (said["known"], said["info"], said["types"]) == (False, None, ["http", "shell"])
+    survey, said = ask({"type": "nope", "payload": "{}"})
+    assert sorted(survey["types"]) == ["http", "shell"]
+    assert said["problem"] == "no such type here"
+
+
+def test_the_first_that_does_not_fit_or_is_unknown_is_refused(tmp_path: Path) -> None:
+    fits, misfit, unknown = ("page", '{"url":"/"}'), ("page", '{"ulr":"/"}'), ("nope", "{}")
+
+    def check(*specs: tuple[str, str]) -> None:
+        with Handlers([str(SAMPLES)], tmp_path, SystemClock()) as handlers:
+            handlers.check(specs)
+
+    check(fits)
+    with pytest.raises(InvalidPayload, match="unknown key"):
+        check(fits, misfit, unknown)
+    with pytest.raises(InvalidPayload, match="no handler for type 'nope'"):
+        check(fits, unknown, misfit)
+
+
+def test_handlers_that_end_the_process_are_told_of_with_their_last_words(tmp_path: Path) -> None:
+    (tmp_path / "mute.py").write_text("import os\nos.write(2, b'it is over')\nos._exit(3)\n")
+    with (
+        pytest.raises(Unavailable, match="it is over"),
+        Handlers(["mute.py"], tmp_path, SystemClock()) as process,
+    ):
+        process.survey()

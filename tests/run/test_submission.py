@@ -1,0 +1,96 @@
+"""What is looked at once for many tasks, or written at once for many callers, is what each would have had alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskdeck.engine.errors import StorageTrouble, TaskdeckError
+from taskdeck.engine.rules.redaction import Redactor
+from taskdeck.engine.run import submission
+from taskdeck.engine.run.submission import prepare, submit_each
+from taskdeck.engine.store import tasks
+from tests.scratch import ANN, Scratch
+
+SECRET = "hunter2-secret"
+SPECS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["fetch", "page", "no type", 7])},
+    optional={
+        "payload": st.sampled_from(["{}", '{"url":"https://a.example/x"}', '{"n":1}', "7", 7, "{", {"n": SECRET}]),
+        "key": st.sampled_from(["a", "b", "", 7]),
+        "priority": st.sampled_from([1, True, 1.0, 100, -1]),
+        "timeout": st.sampled_from([5, 5.0, 0, False, "5"]),
+        "not_before": st.sampled_from(["2026-12-01T00:00:00.000000Z", "soon", ""]),
+        "tags": st.sampled_from([["x"], [SECRET], "x"]),
+        "needs": st.sampled_from([["phone:2"], ["?"]]),
+        "target": st.sampled_from(["a.example", "no host!"]),
+        "allow_direct": st.sampled_from([True, 1, None]),
+        "more": st.just(1),
+    },
+)  # fmt: skip
+
+
+def outcome(specs: list[Any], redactor: Redactor) -> Any:
+    try:
+        return [(each, list(map(type, each))) for each in prepare(specs, redactor)]
+    except TaskdeckError as error:
+        return error.what.partition(": ")[2] or error.what, error.why
+
+
+@given(st.lists(SPECS, min_size=1, max_size=6))
+def test_a_list_is_prepared_as_each_of_its_tasks_alone(specs: list[dict[str, Any]]) -> None:
+    redactor = Redactor([SECRET])
+    together = outcome(specs, redactor)
+    alone = [outcome([spec], redactor) for spec in specs]
+    bad = [each for each in alone if isinstance(each, tuple)]
+    if not bad:
+        assert together == [task for each in alone for task in each]
+    else:
+        assert isinstance(together, tuple)
+        assert together[1] == bad[0][1]
+
+
+def test_only_so_many_kinds_of_tasks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "MOST_ALIKE", 3)
+    alike: dict[Any, Any] = {}
+    for priority in range(10):
+        assert prepare([{"type": "fetch", "priority": priority}], Redactor(), alike)[0].priority == priority
+    assert len(alike) == 3
+
+
+def new(*numbers: int, key: str | None = None, parent: int | None = None) -> list[tasks.NewTask]:
+    return [tasks.NewTask("fetch", json.dumps(number), key=key, parent_id=parent) for number in numbers]
+
+
+def test_what_several_hand_in_at_once_is_answered_to_each(scratch: Scratch) -> None:
+    answers = scratch.do(submit_each, [(new(1, 2), ANN), (new(3), ANN)])
+    assert [[each["id"] for each in answer] for answer in answers] == [[1, 2], [3]]
+    answers = scratch.do(submit_each, [(new(4, key="k"), ANN), (new(5, key="k"), "cli:bob"), (new(6), ANN)])
+    assert [[(each["id"], each["created"]) for each in answer] for answer in answers] == [
+        [(4, True)],
+        [(4, False)],
+        [(5, True)],
+    ]
+    assert scratch.query("SELECT payload FROM task ORDER BY id") == [(str(n),) for n in (1, 2, 3, 4, 6)]
+
+
+def test_one_that_can_not_be_written_keeps_none_of_the_others(scratch: Scratch) -> None:
+    first, wrong, last = scratch.do(submit_each, [(new(1), ANN), (new(2, parent=99), ANN), (new(3), ANN)])
+    assert isinstance(wrong, Exception)
+    assert scratch.query("SELECT id, payload FROM task ORDER BY id") == [
+        (first[0]["id"], "1"),
+        (last[0]["id"], "3"),
+    ]
+
+
+def test_trouble_of_the_store_is_nobodys_own(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> Any:
+        raise StorageTrouble("the disk is full")
+
+    monkeypatch.setattr(tasks, "create_all", full)
+    with pytest.raises(StorageTrouble):
+        scratch.do(submit_each, [(new(1), ANN), (new(2), ANN)])
