@@ -131,6 +131,17 @@ class Choice:
     waits: Mapping[int, tuple[str, ...]]
 
 
+class _Left(dict[str, int]):
+    """What is left of each pool or group, as far as it was asked for; of what there is not, nothing."""
+
+    def __init__(self, rooms: Mapping[str, PoolRoom]) -> None:
+        self._rooms = rooms
+
+    def __missing__(self, name: str) -> int:
+        room = self._rooms.get(name)
+        return self.setdefault(name, 0 if room is None else room.free)
+
+
 class _Taken:
     """What this choice itself has handed out so far."""
 
@@ -141,8 +152,8 @@ class _Taken:
         self.running = {worker.id: worker.running for worker in situation.workers}
         self.alone = {worker.id: worker.suspects for worker in situation.workers if worker.alone}
         """Worker → the suspects that it is kept for."""
-        self.pools = {name: room.free for name, room in situation.pools.items()}
-        self.routes = {name: room.free for name, room in situation.routes.items()}
+        self.pools = _Left(situation.pools)
+        self.routes = _Left(situation.routes)
         self.gates = {place: gate.free for place, gate in situation.gates.items()}
         self.able: dict[str, list[WorkerRoom]] = {}
         """Type → the workers that can run it, as far as it was asked for."""
@@ -154,7 +165,7 @@ class _Taken:
         self.running[worker_id] += 1
         for pool, count in candidate.needs.items():
             self.pools[pool] -= count
-        if self.routes.get(candidate.route, 0) > 0:
+        if candidate.route and self.routes[candidate.route] > 0:
             self.routes[candidate.route] -= 1
         if candidate.place in self.gates:
             self.gates[candidate.place] -= 1

@@ -29,6 +29,7 @@ from ..store import (
     holds,
     readiness,
     requests,
+    rooms,
     route_targets,
     routes,
     slots,
@@ -199,8 +200,7 @@ def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **
 
 
 def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation:
-    pools, exits = slots.rooms(tx.connection, tx.now)
-    pools = readiness.without_unready(tx.connection, pools, tx.now)
+    pools = readiness.without_unready(tx.connection, rooms.of_pools(tx.connection, tx.now), tx.now)
     return Situation(
         now=tx.now,
         max_running=limits.max_running,
@@ -208,7 +208,7 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
         caps=policies.caps(),
         held=holds.holds(tx),
         pools=pools,
-        routes=exits,
+        routes=rooms.of_routes(tx.connection, tx.now),
         gates=circuits.gates(tx, limits.circuit),
         refused=route_targets.refused_everywhere(tx),
         workers=limits.workers,

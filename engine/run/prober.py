@@ -50,11 +50,15 @@ MakeChecks = Callable[[RouteSettings, Clock, Passwords], Checks]
 
 
 class Due(NamedTuple):
-    """The checks to begin, the probe URLs in the order in which they are asked, and the groups that are frozen."""
+    """The checks to begin, the probe URLs in the order in which they are asked, and the groups that are frozen.
+
+    `left`: seconds until the next look; None where only the end of a check can make one useful, or nothing is to be checked.
+    """
 
     rows: list[Row]
     urls: list[str]
     frozen: list[str]
+    left: float | None
 
 
 class Prober:
@@ -104,13 +108,15 @@ class Prober:
             if row["route_id"] not in self._running:
                 await self._start(row, settings, due.urls)
         self._retry_frozen(due.frozen, settings)
-        left = await self._writer.write(routes.next_probe)
-        self._rest = LONGEST_REST if left is None else min(LONGEST_REST, max(ONE_LOOK, left, wait))
+        left = LONGEST_REST if due.left is None else due.left
+        self._rest = min(LONGEST_REST, max(ONE_LOOK, left, wait))
 
     def _look(self, tx: Transaction, settings: RouteSettings, running: int) -> Due:
         room = max(0, schedule.concurrency(routes.count(tx), self._mean_s, settings) - running)
         urls = probe_urls.in_order(tx, settings.probe_urls)
-        return Due(routes.due_for_probe(tx, room) if room else [], urls, freezes.frozen(tx))
+        rows = routes.due_for_probe(tx, room) if room else []
+        left = 0.0 if rows else routes.next_probe(tx) if room else None
+        return Due(rows, urls, freezes.frozen(tx), left)
 
     def _wait_for(self, url: str, settings: RouteSettings) -> float:
         """Seconds until one more check may begin with this host; 0 takes the turn."""

@@ -1,6 +1,6 @@
 """Reading resources and routes for screens and verbs: who holds what, and how routes do at this moment. Writes nothing.
 
-What the engine decides by is asked of the same functions (`slots.rooms`, `route_candidates.of_wish`): both never differ.
+What the engine decides by is asked of the same functions (`store.rooms`, `route_candidates.of_wish`): both never differ.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..rules.route_settings import RouteSettings
 from ..rules.selection import Gate, PoolRoom
 from ..rules.timing import utc_text
 from . import circuits, readiness, route_candidates, route_targets, slots
+from . import rooms as engine_rooms
 from . import routes as engine_routes
 from .reading import Reader, Row
 from .transaction import Redacts, Transaction, marks
@@ -61,12 +62,16 @@ class Holding(NamedTuple):
     route: str | None
 
 
-def rooms(reader: Reader, now: str) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
+def rooms(reader: Reader, now: str) -> tuple[Mapping[str, PoolRoom], Mapping[str, PoolRoom]]:
     """The room of every pool, and of every group and single route."""
 
-    def question(connection: sqlite3.Connection) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
-        pools, exits = slots.rooms(connection, now)
-        return readiness.without_unready(connection, pools, now), exits
+    def question(
+        connection: sqlite3.Connection,
+    ) -> tuple[Mapping[str, PoolRoom], Mapping[str, PoolRoom]]:
+        pools = engine_rooms.of_pools(connection, now).load()
+        return readiness.without_unready(connection, pools, now), engine_rooms.of_routes(
+            connection, now
+        ).load()
 
     return reader.ask(question)
 

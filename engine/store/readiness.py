@@ -32,7 +32,7 @@ def sync(tx: Transaction, declared: Iterable[str]) -> None:
 
 def without_unready(
     connection: sqlite3.Connection, pools: Mapping[str, PoolRoom], now: str
-) -> dict[str, PoolRoom]:
+) -> Mapping[str, PoolRoom]:
     """The rooms of pools without what is free there and not ready at this UTC time, and with the words why. Reads only."""
     cursor = connection.execute(
         "SELECT p.pool, r.resource_id, r.state, r.detail, r.until_at, count(*) FROM resource_ready r"
@@ -41,12 +41,12 @@ def without_unready(
         " GROUP BY r.resource_id ORDER BY r.resource_id",
         (NOT_READY, CHECKING, now),
     )
-    rooms = dict(pools)
+    rooms: dict[str, PoolRoom] = {}
     for pool, name, state, detail, until, count in cursor.fetchall():
-        room = rooms[pool]
+        room = rooms.get(pool) or pools[pool]
         words = "; ".join(filter(None, (room.words, _words(name, state, detail or "", until))))
         rooms[pool] = replace(room, free=max(0, room.free - count), words=words)
-    return rooms
+    return {**pools, **rooms} if rooms else pools
 
 
 def next_due(tx: Transaction) -> str | None:

@@ -6,7 +6,6 @@ attempt gives back exactly what it held, once.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,6 @@ from ..rules.resource_states import (
 from ..rules.resources import Change, Resource
 from ..rules.route_filter import Affinity
 from ..rules.route_settings import CooldownSettings
-from ..rules.selection import PoolRoom
 from ..rules.timing import add_seconds
 from .diagnosis import is_passing
 from .transaction import ENGINE, Transaction
@@ -228,13 +226,13 @@ ROUTES = SlotTable(Kind.ROUTE, "route")
 BOTH = (RESOURCES, ROUTES)
 
 
-_SPENT = (
+SPENT = (
     "((p.max_uses IS NOT NULL AND (SELECT sum(uses) FROM {parent}_slot x WHERE x.{parent}_id = p.{parent}_id) >= p.max_uses)"
     " OR (p.max_age IS NOT NULL AND (julianday(:now) - julianday(s.fresh_since)) * 86400.0 >= p.max_age - 0.001))"
 )
 """It has had its uses, or is too old: given to nobody until a person resets it."""
 
-_BOUND_ELSEWHERE = (
+BOUND_ELSEWHERE = (
     "(p.route_id IS NOT NULL AND p.route_soft = 0 AND NOT EXISTS"
     f" (SELECT 1 FROM route_slot s WHERE s.route_id = p.route_id AND {FREE}))"
 )
@@ -245,11 +243,11 @@ def take_from_pool(
     tx: Transaction, pool: str, count: int, task: Mapping[str, Any], lease: float, owner: str
 ) -> list[str]:
     """Claim `count` free slots of a pool, the least recently used first, ids in order. Raises `NotEnough`."""
-    spent = _SPENT.format(parent="resource")
+    spent = SPENT.format(parent="resource")
     free = RESOURCES.rows(
         tx,
         "s.id IN (SELECT s.id FROM resource_slot s JOIN resource p USING (resource_id) WHERE p.pool = :pool"
-        f" AND p.removed_at IS NULL AND {FREE} AND NOT {spent} AND NOT {_BOUND_ELSEWHERE} AND NOT {_UNREADY}"
+        f" AND p.removed_at IS NULL AND {FREE} AND NOT {spent} AND NOT {BOUND_ELSEWHERE} AND NOT {_UNREADY}"
         " ORDER BY coalesce(s.last_used_at, ''), s.resource_id, s.number LIMIT :count)",
         pool=pool,
         now=tx.now,
@@ -526,52 +524,3 @@ def _act(resource: Resource, verb: str, now: float, actor: str) -> Change | None
     if verb == "enable":
         return rules.enable(resource, now, actor) if disabled or resource.drain else None
     return rules.reset(resource, now, actor) if resource.state in (COOLDOWN, FAULT) else None
-
-
-def rooms(connection: sqlite3.Connection, now: str) -> tuple[dict[str, PoolRoom], dict[str, PoolRoom]]:
-    """The room of every pool, and of every group and single route. Reads only."""
-    return _rooms(connection, now, "pool", "resource"), {
-        **_rooms(connection, now, "route_id", "route"),
-        **_rooms(connection, now, '"group"', "route"),
-    }
-
-
-def _rooms(connection: sqlite3.Connection, now: str, key: str, parent: str) -> dict[str, PoolRoom]:
-    bound = _BOUND_ELSEWHERE if parent == "resource" else "0"
-    cursor = connection.execute(
-        f"SELECT p.{key}, s.*, {_SPENT.format(parent=parent)} AS spent, {bound} AS bound FROM {parent}_slot s"
-        f" JOIN {parent} p USING ({parent}_id) WHERE p.removed_at IS NULL",
-        {"now": now},
-    )
-    names = [column[0] for column in cursor.description][1:]
-    members: dict[str, list[Row]] = {}
-    for key, *values in cursor.fetchall():
-        members.setdefault(key, []).append(dict(zip(names, values, strict=True)))
-    return {key: _room(rows) for key, rows in members.items()}
-
-
-def _room(rows: list[Row]) -> PoolRoom:
-    idle = [
-        row for row in rows if row["state"] == "AVAILABLE" and not row["drain"] and row["pending"] is None
-    ]
-    free = [row for row in idle if not row["spent"] and not row["bound"]]
-    holders = sorted({row["task_id"] for row in rows if row["task_id"] is not None})
-    words = [f"held by {', '.join(f'#{holder}' for holder in holders[:5])}"] if holders else []
-    for state in ("COOLDOWN", "FAULT", "DISABLED"):
-        those = [row for row in rows if row["state"] == state]
-        if those:
-            until = min((row["cooldown_until"] for row in those if row["cooldown_until"]), default=None)
-            words.append(
-                f"{len(those)} {state}" + (f" until {until}" if until and state == "COOLDOWN" else "")
-            )
-    if spent := sum(row["spent"] for row in idle):
-        words.append(f"{spent} had all their uses or their time (see: taskdeck resource reset)")
-    if bound := sum(row["bound"] and not row["spent"] for row in idle):
-        words.append(f"{bound} bound to a route that can't be had")
-    return PoolRoom(len(free), len(rows), "; ".join(words), out=not free and not any(map(_comes_back, rows)))
-
-
-def _comes_back(row: Row) -> bool:
-    """It is in use or rests after use: nothing is wrong with it."""
-    rests = row["state"] == COOLDOWN and row["cooldown_reason"] in RESTING
-    return row["state"] in BUSY or row["state"] == "AVAILABLE" or rests

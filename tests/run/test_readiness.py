@@ -53,10 +53,10 @@ class Desk:
 
     def waits(self, pool: str = "gpu") -> str:
         """Why nothing of the pool can be had."""
-        from taskdeck.engine.store import readiness, slots
+        from taskdeck.engine.store import readiness, rooms
 
         def words(tx: Any) -> str:
-            pools, _ = slots.rooms(tx.connection, tx.now)
+            pools = rooms.of_pools(tx.connection, tx.now)
             return readiness.without_unready(tx.connection, pools, tx.now)[pool].words
 
         return self.scratch.do(words)

@@ -12,7 +12,7 @@ from taskdeck.engine.rules.failures import Failure, FailureClass
 from taskdeck.engine.rules.settings import TypeSettings
 from taskdeck.engine.run.inventory import take_inventory
 from taskdeck.engine.run.messages import Run
-from taskdeck.engine.store import slots
+from taskdeck.engine.store import rooms, slots
 from tests.run.ticking import Engine
 from tests.scratch import ANN, Scratch
 
@@ -114,7 +114,7 @@ def test_after_its_uses_a_unit_is_given_to_nobody_until_a_person_resets_it(scrat
     use(engine)
     scratch.add(needs='["phone"]')
     assert engine.tick() == []
-    pools, _ = slots.rooms(scratch.database.connection(), scratch.tx.now)
+    pools = rooms.of_pools(scratch.database.connection(), scratch.tx.now)
     assert "1 had all their uses" in pools["phone"].words
     scratch.do(slots.act, slots.RESOURCES, "phone", "reset", ANN)
     assert len(engine.tick()) == 1
