@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,13 @@ from tests.faults import known
 # The suite starts hundreds of processes: each would compile all of taskdeck anew where compiled code is not kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Scratch databases are in memory where it has room: each test has some, and all that they wait for is the disk. One run
+# leaves less than a gigabyte.
+MEMORY = "/dev/shm"
+with suppress(OSError):
+    if shutil.disk_usage(MEMORY).free > 4 << 30 and os.access(MEMORY, os.W_OK):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A machine under load must not fail a property for its speed; CI must draw the same examples every time.
 settings.register_profile("here", deadline=None)

@@ -60,7 +60,7 @@ def register(tx: Transaction, worker_id: int, wish: OnRollback) -> dict[str, Any
     number = rollback.find(tx, wish.task_id, wish.name, text, undoes)
     if number is not None:
         return {"number": number}
-    if len(rollback.open_steps(tx, wish.task_id)) >= rules.MOST_STEPS:
+    if rollback.count_open(tx, wish.task_id) >= rules.MOST_STEPS:
         raise Refused(f"a task has at most {rules.MOST_STEPS} rollback steps", remedy="undo more in one step")
     number = rollback.register(tx, attempt, wish.name, text, repeatable=wish.repeatable, undoes=undoes)
     tx.event(

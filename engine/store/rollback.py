@@ -53,6 +53,12 @@ def open_steps(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
     return rows
 
 
+def count_open(tx: Transaction, task_id: int) -> int:
+    """How many steps are neither done nor dropped."""
+    sql = "SELECT count(*) FROM rollback_step WHERE task_id = ? AND state = 'REGISTERED'"
+    return tx.connection.execute(sql, (task_id,)).fetchone()[0]
+
+
 def close(tx: Transaction, step_id: int, state: str) -> None:
     """The step is DONE or DROPPED."""
     tx.connection.execute(

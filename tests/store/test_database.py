@@ -38,11 +38,13 @@ def test_a_new_database_has_the_schema_the_models_say(scratch: Scratch) -> None:
         assert columns == fields, model
 
 
-def test_every_pragma_stands_on_the_connection(scratch: Scratch) -> None:
+def test_every_pragma_stands_on_the_connection(tmp_path: Path) -> None:
+    opened = open_for_writing(tmp_path / "x.db", NOW)
     expected = {"wal": "wal", "full": 2, "memory": 2}
     for name, value in WRITER_PRAGMAS:
-        got = scratch.tx.connection.execute(f"PRAGMA {name}").fetchone()[0]
+        got = opened.connection().execute(f"PRAGMA {name}").fetchone()[0]
         assert got == expected.get(str(value), value), name
+    opened.close()
 
 
 def test_the_files_are_for_their_owner_only(scratch: Scratch) -> None:
