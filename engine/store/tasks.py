@@ -293,7 +293,16 @@ _BESIDE = (
     " AND json_extract(payload, :path, :path) || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
 )
 """Two paths give both values as a JSON array, in which 1, "1" and true differ."""
-_AFTER = " AND (effective_priority, next_run_at, id) > (:priority, :due, :id)"
+_AFTER = (
+    " AND next_run_at >= CASE level.priority WHEN :priority THEN :due ELSE '' END"
+    " AND (effective_priority, next_run_at, id) > (:priority, :due, :id)"
+)
+_HIGHEST = f"SELECT min(effective_priority) FROM {_BY_LANE} WHERE lane = :lane AND {_WAITING}"
+_LEVELS_OF_LANE = (
+    f"WITH RECURSIVE level(priority) AS ({_HIGHEST} AND effective_priority >= :priority UNION ALL SELECT"
+    f" ({_HIGHEST} AND effective_priority > level.priority) FROM level WHERE level.priority IS NOT NULL) "
+)
+"""The priorities that wait in a lane, one by one as they are asked for, by jumps through the index."""
 
 
 def due(
@@ -310,18 +319,20 @@ def due(
 
     With `aside` none of those, and the payload of the others; `after` a row, only what comes behind it.
     """
-    more: dict[str, Any] = dict(args or {})
+    more: dict[str, Any] = {"priority": -(2**63), **(args or {})}
     if aside is not None:
         condition += _BESIDE
         more |= {"path": aside.path, "aside": aside.known}
     if after is not None:
         condition += _AFTER
         more |= {"priority": after["effective_priority"], "due": after["next_run_at"], "id": after["id"]}
+    # Priority by priority, and of each only what is due: to walk along the lane's index would be to read all that is not due
+    # yet with each tick. The join goes through both in order, so that it ends with the limit, with nothing sorted.
     sql = (
-        "SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct, target,"
-        f" attempt{'' if aside is None else ', payload'}"
-        f" FROM {_BY_LANE} WHERE lane = :lane AND {_WAITING} AND next_run_at <= :now AND {condition}"
-        " ORDER BY effective_priority, next_run_at, id LIMIT :limit"
+        f"{_LEVELS_OF_LANE}SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct,"
+        f" target, attempt{'' if aside is None else ', payload'}"
+        f" FROM level CROSS JOIN {_BY_LANE} WHERE lane = :lane AND effective_priority = level.priority AND {_WAITING}"
+        f" AND next_run_at <= :now AND {condition} LIMIT :limit"
     )
     return tx.rows(sql, lane=lane, now=tx.now, limit=limit, **more)
 
