@@ -2,7 +2,7 @@
 
 Works on names (`password`), on shapes (tokens, logins in URLs, private keys: `secret_shapes`) and on the
 configured values in every usual encoding. Limits: a configured value under 4 characters can't be masked by
-value, and neither can one that a program splits other than by line breaks or encodes twice. Rules decide
+value, and neither can one that a program splits other than by line breaks (indented ones too) or encodes twice. Rules decide
 here; nothing is logged or stored.
 """
 
@@ -12,6 +12,8 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
@@ -107,9 +109,8 @@ class Redactor:
         """Places of the configured values; a line break inside one doesn't hide it."""
         for start, end in _places(text, self._forms):
             yield Span(start, end, "configured secret")
-        if self._forms and "\n" in text:
-            kept = [at for at, character in enumerate(text) if character not in "\r\n"]
-            joined = text.replace("\n", "").replace("\r", "")
+        for broken in (_BREAK, _WRAP) if self._forms and "\n" in text else ():
+            kept, joined = _joined(text, broken)
             for start, end in _places(joined, self._forms):
                 yield Span(kept[start], kept[end - 1] + 1, "configured secret")
 
@@ -244,7 +245,7 @@ def find_secrets(value: Any, redactor: Redactor | None = None) -> list[Finding]:
 
 
 def forms_of(secret: str) -> set[str]:
-    """A secret as it may be written: plain, its long lines alone, in JSON, in URLs, in base64 (at any offset)."""
+    """A secret as it may be written: plain, its long lines alone, in JSON, HTML, URLs, in base64 (at any offset)."""
     secret = secret.strip("\r\n")
     if len(secret) < SHORTEST:
         return set()
@@ -260,6 +261,8 @@ def forms_of(secret: str) -> set[str]:
         urls = {quote(raw, safe=safe) for safe in ("", "/", "/:=@+,")} | {quote_plus(raw)}
         forms |= urls | {re.sub("%..", lambda code: code[0].lower(), url) for url in urls}
         forms |= {repr(text)[1:-1], raw.hex(), raw.hex().upper()}
+        forms |= {each for kind in ("<>&", "<>&'\"+`") for each in _escaped(json.dumps(text)[1:-1], kind)}
+        forms |= {escape(text), escape(text).replace("&#x27;", "&#39;"), escape(text, quote=False)}
         forms |= set(_base64_forms(raw))
     return {form for form in forms if len(form) >= SHORTEST}
 
@@ -275,6 +278,25 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
             if len(text) >= 6:
                 yield text
                 yield text.replace("+", "-").replace("/", "_")
+
+
+_BREAK = re.compile(r"[\r\n]+")
+_WRAP = re.compile(r"[ \t]*\\?[\r\n]+[ \t]*")
+"""A line that is broken: as it is, or with a backslash, and what is indented behind it."""
+
+
+def _joined(text: str, broken: re.Pattern[str]) -> tuple[list[int], str]:
+    """The text without its breaks, and where each character of that stood."""
+    ends = [(0, 0), *(found.span() for found in broken.finditer(text)), (len(text), len(text))]
+    parts = [(last, start) for (_, last), (start, _) in pairwise(ends)]
+    kept = [at for start, end in parts for at in range(start, end)]
+    return kept, "".join(text[start:end] for start, end in parts)
+
+
+def _escaped(text: str, characters: str) -> Iterator[str]:
+    """As encoders of JSON write it that mind HTML: `\\u003c`, in either case."""
+    for code in ("\\u{:04x}", "\\u{:04X}"):
+        yield "".join(code.format(ord(each)) if each in characters else each for each in text)
 
 
 def _places(text: str, forms: Iterable[str]) -> Iterator[tuple[int, int]]:

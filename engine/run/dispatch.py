@@ -138,13 +138,18 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
 
 def _tell_of_missing_routes(tx: Transaction, situation: Situation, waiting: list[Candidate]) -> None:
     """One alert where due tasks wait for routes that all fail or are switched off, until one of them can be had (TF192)."""
+    wanted = dict.fromkeys(each.route for each in waiting if each.route and not each.allow_direct)
     for name in alerts.subjects(tx, NO_ROUTE):
         room = situation.routes.get(name)
-        if room is None or not room.out:
+        if room is not None and not room.out:
             alerts.over(tx, NO_ROUTE, f"route {name} can be had again", name)
-    for name in dict.fromkeys(each.route for each in waiting if each.route and not each.allow_direct):
+        elif room is None and name not in wanted:
+            alerts.over(tx, NO_ROUTE, f"nobody waits for route {name} any more", name)
+    for name in wanted:
         room = situation.routes.get(name)
-        if room is not None and room.out:
+        if room is None:
+            alerts.stands(tx, NO_ROUTE, f"there is no route or group {name}, and tasks wait for it", name)
+        elif room.out:
             told = f"route {name}: 0 of {room.total} usable, tasks wait: {room.words}"
             alerts.stands(tx, NO_ROUTE, told, name)
 

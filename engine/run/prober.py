@@ -111,8 +111,12 @@ class Prober:
         left = LONGEST_REST if due.left is None else due.left
         self._rest = min(LONGEST_REST, max(ONE_LOOK, left, wait))
 
+    def _most(self, tx: Transaction, settings: RouteSettings) -> int:
+        """How many checks may run at once."""
+        return schedule.concurrency(routes.count(tx), self._mean_s, settings)
+
     def _look(self, tx: Transaction, settings: RouteSettings, running: int) -> Due:
-        room = max(0, schedule.concurrency(routes.count(tx), self._mean_s, settings) - running)
+        room = max(0, self._most(tx, settings) - running)
         urls = probe_urls.in_order(tx, settings.probe_urls)
         rows = routes.due_for_probe(tx, room) if room else []
         left = 0.0 if rows else routes.next_probe(tx) if room else None
@@ -138,9 +142,14 @@ class Prober:
         self._wake.set()
 
     async def check_now(self, route_ids: list[str]) -> None:
-        """Check these routes now and wait for the results; one that is being checked is waited for."""
+        """Check these routes now and wait for the results; one that is being checked is waited for.
+
+        No more run at once than otherwise, however many are named; how many begin a second is for who asks to know.
+        """
         settings = self.config.routing
         for row in await self._writer.write(routes.declared, route_ids):
+            while len(self._running) >= await self._writer.write(self._most, settings):
+                await asyncio.wait(set(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
             if row["route_id"] not in self._running:
                 await self._start(row, settings, settings.probe_urls)
         waiting = [self._running[route_id] for route_id in route_ids if route_id in self._running]

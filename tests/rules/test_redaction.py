@@ -201,6 +201,26 @@ def test_a_harmless_command_line_stays_as_it_is(argv: list[str]):
 
 
 @fault("TF175")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "hIQ7\\u002bbL/pZ2m=\\u003cx\\u0026y",  # JSON of encoders that mind HTML
+        "hIQ7\\u002BbL/pZ2m=\\u003Cx\\u0026y",
+        "hIQ7+bL/pZ2m=\\u003cx\\u0026y",
+        "hIQ7+bL/pZ2m=&lt;x&amp;y",
+        "hIQ7+b\n      L/pZ2m=<x&y",  # wrapped and indented
+        "hIQ7+b \\\n  L/pZ2\r\n\tm=<x&y",
+        "hIQ\n7+bL/\n\npZ2m=<x&\ny",
+    ],
+)
+def test_a_configured_secret_is_masked_as_other_programs_write_or_wrap_it(form: str):
+    redactor = Redactor(["hIQ7+bL/pZ2m=<x&y"])
+    masked = redactor.text(f"before {form} behind")
+    assert masked == "before *** behind"
+    assert redactor.find({"note": form})
+
+
+@fault("TF175")
 def test_a_configured_secret_is_masked_in_every_form_and_under_any_name():
     secret = 'hIQ7+bL/pZ2m="é'
     redactor = Redactor([secret])

@@ -283,6 +283,18 @@ async def test_a_check_that_was_under_way_when_its_group_froze_counts_for_nothin
     assert bench.health("consecutive_failures") == [0] * 6
 
 
+async def test_however_many_a_person_has_checked_no_more_run_at_once_than_otherwise(scratch: Scratch) -> None:
+    bench = Bench(scratch, structs.replace(FAST, concurrency=8, concurrency_max=8))
+    bench.declare(40)
+    bench.world.gate.clear()
+    check = asyncio.create_task(bench.prober.check_now([f"r{n}" for n in range(40)]))
+    await bench.settle()
+    assert len(bench.world.asked) == 8
+    bench.world.gate.set()
+    await asyncio.wait_for(check, 10)
+    assert len({name for _, name in bench.world.asked}) == 40
+
+
 async def test_a_route_that_gets_other_labels_keeps_its_health(bench: Bench) -> None:
     bench.declare(1)
     await bench.run(62)

@@ -464,3 +464,25 @@ def test_of_a_route_that_crawls_only_the_last_targets_are_remembered_and_every_b
     assert SHOP in known
     assert "h8.example" in known
     assert len(known) <= 5
+
+
+@fault("TF192")
+def test_tasks_whose_route_there_is_not_any_more_wait_with_one_alert_until_it_is_back_or_nobody_waits(
+    scratch: Scratch, engine: Engine
+) -> None:
+    waiting = [scratch.add(route="eu") for _ in range(10)]
+    scratch.declare()  # a reload without any route
+    for _ in range(3):
+        assert engine.tick() == []
+    assert [scratch.row(task_id)["attempt"] for task_id in waiting] == [0] * 10
+    assert scratch.query("SELECT reason, count(*) FROM standing_alert GROUP BY reason") == [("no_route", 1)]
+    scratch.declare(*routes("d", capacity=2))
+    assert len(engine.tick()) == 2
+    assert scratch.query("SELECT reason FROM standing_alert") == []
+    scratch.declare()
+    engine.tick()
+    scratch.do(
+        lambda tx: tx.connection.execute("UPDATE task SET next_run_at = '2099-01-01T00:00:00.000000Z'")
+    )
+    engine.tick()
+    assert scratch.query("SELECT reason FROM standing_alert") == []
