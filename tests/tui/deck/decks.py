@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from taskdeck.engine.config import Config, load
 from taskdeck.tui.deck.app import DeckApp
@@ -39,14 +40,13 @@ class Open:
     @property
     def lines(self) -> list[str]:
         """What is on the screen, without blanks at the ends of lines."""
-        width, height = self.app.size
-        rows = [[" "] * width for _ in range(height)]
-        strips = self.app.screen._compositor.render_strips(
-            self.app.size
-        )  # what is drawn, not what widgets think
-        for y, strip in enumerate(strips[:height]):
-            rows[y] = [strip.text]
-        return ["".join(row).rstrip() for row in rows]
+        drawn = [strip.text.rstrip() for strip in self.strips[: self.app.size.height]]
+        return drawn + [""] * (self.app.size.height - len(drawn))
+
+    @property
+    def strips(self) -> list[Strip]:
+        """What is drawn, not what widgets think."""
+        return self.app.screen._compositor.render_strips(self.app.size)
 
     @property
     def text(self) -> str:

@@ -86,3 +86,23 @@ async def test_the_page_of_a_route_looks_as_it_was_drawn_in_ascii(
         await opened.reads("jp-1")
         await opened.press("j", "enter")
         await as_drawn(opened, "route-80x24-ascii.txt")
+
+
+async def test_without_colours_both_look_the_same_and_all_that_stands_out_does_so_by_sign_and_weight(
+    seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with deck(seed.path, (80, 24)) as opened:
+        for page, key in PAGES.items():
+            await opened.press(key)
+            await as_drawn(opened, f"{page}-80x24.txt")
+            parts = [part for strip in opened.strips for part in strip if part.text.strip()]
+            styles = [(part.text, part.style) for part in parts if part.style]
+            coloured = [
+                text
+                for text, style in styles
+                if not all(each is None or each.is_default for each in (style.color, style.bgcolor))
+            ]
+            assert coloured == []
+            assert any(style.reverse for _, style in styles)  # the cursor
+            assert any(style.bold for _, style in styles)  # what is wrong
