@@ -25,7 +25,7 @@ from .uplink import Uplink
 
 CONNECT_WITHIN = 2.0
 FIRST_REST = 0.05
-LONGEST_REST = 1.0
+LONGEST_REST = 0.25
 """Seconds between two looks for an engine."""
 IDLE_LIMIT = 30.0
 """Seconds without an engine after which a worker goes that has nothing to keep."""

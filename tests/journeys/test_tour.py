@@ -7,25 +7,36 @@ import shutil
 import subprocess
 
 from tests.faults import fault
-from tests.journeys.decks import Deck, examples
+from tests.journeys.decks import TASKDECK, Deck, examples
 
 
-def test_run_until_idle_says_by_its_exit_code_how_it_went(deck: Deck) -> None:
+def test_run_until_idle_says_by_its_exit_code_how_it_went_and_where_to_look(deck: Deck) -> None:
+    one = {"TASKDECK_ENGINE__WORKERS": "1"}
     well = deck.add("--", "sh", "-c", "echo to work; echo done >&2")
-    assert deck.finish(deck.start("--until-idle")) == 0
+    command = [TASKDECK, "run", "--until-idle"]
+    run = subprocess.run(
+        command, env=deck.env | one, cwd=deck.home, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert run.stdout == b""
     assert deck.state(well) == "SUCCESS"
     assert deck.ok("log", well) == "to work\ndone\n"
 
-    failed = deck.add("--", "sh", "-c", "exit 64")
-    assert deck.finish(deck.start("--until-idle")) == 1
-    assert deck.state(failed) == "FAILED"
+    another, failed = deck.add("--", "true"), deck.add("--", "sh", "-c", "echo broken; exit 64")
+    ended = deck.cli("run", "--until-idle", **one)
+    assert ended.returncode == 1
+    assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.stderr
+    assert deck.states() == ["SUCCESS", "SUCCESS", "FAILED"]
+    listed = {each["id"]: each["state"] for each in map(json.loads, deck.ok("list", "--json").splitlines())}
+    assert listed == {well: "SUCCESS", another: "SUCCESS", failed: "FAILED"}
     assert deck.show(failed)["error"]["class"] == "fatal"
+    assert deck.ok("log", failed) == "broken\n"
+    assert "broken" in deck.ok("show", failed)
 
     stubborn = deck.add("--retries", "1", "--", "false")
     assert deck.finish(deck.start("--until-idle")) == 6
     assert deck.state(stubborn) == "NEEDS_REVIEW"
     assert [each["outcome"] for each in deck.attempts(stubborn)] == ["failed", "failed"]
-    assert deck.ok("audit", "verify")
+    assert deck.ok("audit", "verify").startswith("the audit is whole")
 
 
 @fault("TF240", "TF241")

@@ -27,21 +27,6 @@ def engine(taskdeck: Calls, *words: str, workers: int = 1) -> Iterator[subproces
         process.stderr.close()
 
 
-def test_run_until_idle_tells_by_its_exit_code_how_tasks_ended_and_where_to_look(taskdeck: Calls) -> None:
-    taskdeck.environment |= ONE
-    taskdeck("add", "--", "true")
-    assert taskdeck.process("run", "--until-idle").out == ""
-    taskdeck("add", "--", "true")
-    taskdeck("add", "--retries", "0", "--", "sh", "-c", "echo broken; exit 64")
-    ended = taskdeck.process("run", "--until-idle", code=1)
-    assert "1 FAILED, 1 SUCCESS (see: taskdeck list state:failed)" in ended.err
-    states = {task["id"]: task["state"] for task in taskdeck("list", "--json").lines}
-    assert states == {1: "SUCCESS", 2: "SUCCESS", 3: "FAILED"}
-    assert taskdeck("log", "3").out == "broken\n"
-    assert "broken" in taskdeck("show", "3").out
-    assert taskdeck("audit", "verify").out.startswith("the audit is whole")
-
-
 @fault("TF256")
 def test_verbs_reach_a_running_engine_and_stop_ends_it(taskdeck: Calls) -> None:
     with engine(taskdeck, workers=2) as running:
