@@ -549,6 +549,24 @@ def _inventory(parent: str, verb: str) -> Any:
     return unit
 
 
+def _rest(parent: str) -> Any:
+    """Let resources or routes rest for `seconds`."""
+
+    def unit(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+        from .rules.timing import LONGEST
+        from .store import slots
+
+        table, seconds = slots.RESOURCES if parent == "resource" else slots.ROUTES, float(args["seconds"])
+        if not 0 < seconds <= LONGEST:
+            raise UsageError("a rest lasts longer than nothing, and at most ten years")
+        return [
+            _named(tx, lambda tx, name=name: slots.rest(tx, table, name, seconds, actor), name)
+            for name in args["ids"]
+        ]
+
+    return unit
+
+
 def _kick(parent: str) -> Any:
     """Take resources or routes (or single slots) away from their holders; `fence`: only that lease."""
 
@@ -659,6 +677,8 @@ _UNITS: Mapping[str, Any] = {
     "resource_enable": _inventory("resource", "enable"),
     "resource_disable": _inventory("resource", "disable"),
     "resource_reset": _inventory("resource", "reset"),
+    "resource_rest": _rest("resource"),
+    "route_rest": _rest("route"),
     "resource_kick": _kick("resource"),
     "route_kick": _kick("route"),
     "route_enable": _inventory("route", "enable"),

@@ -474,6 +474,25 @@ def act(tx: Transaction, slots: SlotTable, name: str, verb: str, actor: str) -> 
     return "; ".join(dict.fromkeys(told))
 
 
+def rest(tx: Transaction, slots: SlotTable, name: str, seconds: float, actor: str) -> str:
+    """A person lets a resource or route rest for so many seconds: every slot that is free. Returns what became of it.
+
+    A live lease is not touched, and nothing that rests already, is in fault or switched off. Raises `NotFound`.
+    """
+    rows = slots.rows(tx, f"s.{slots.id_column} = ?", name)
+    if not rows:
+        raise NotFound(f"there is no {slots.parent} {name!r}", remedy=f"see: taskdeck {slots.parent} list")
+    told = []
+    for row in rows:
+        if row["state"] != "AVAILABLE":
+            told.append(f"is {row['state']} and stays so")
+            continue
+        change = rules.rest(slots.as_rule(row), tx.boot + seconds, actor)
+        slots.apply(tx, row, change, actor=actor)
+        told.append(f"rests until {tx.utc_at(tx.boot + seconds)}")
+    return "; ".join(dict.fromkeys(told))
+
+
 def kick(
     tx: Transaction, slots: SlotTable, name: str, actor: str, lock_delay: float, fence: int = 0
 ) -> list[Row]:

@@ -114,3 +114,32 @@ def test_what_is_drained_is_waited_for(taskdeck: Calls, stock: Inventory) -> Non
     assert taskdeck("resource", "drain", "browser-1", "--wait", "1m").code == 0
     ending.join()
     assert taskdeck("resource", "show", "browser-1", "--json").lines[0]["state"] == "DISABLED"
+
+
+def test_what_a_person_lets_rest_comes_back_by_itself_and_a_lease_is_left_alone(
+    seed: Seed, taskdeck: Calls
+) -> None:
+    stock = Inventory(seed)
+    stock.resources({"id": "gpu", "pool": "gpu", "capacity": 2})
+    stock.route(id="eu-1", url="http://proxy.example.net:3128")
+    stock.take(seed.running(seed.worker()), pools={"gpu": 1})
+    told = taskdeck("resource", "rest", "gpu", "nosuch", "--for", "10m", code=3)
+    assert told.out.startswith("gpu is RUNNING and stays so; rests until ")
+    assert "there is no resource 'nosuch'" in told.err
+    assert taskdeck("route", "rest", "eu-1", "--for", "1h").out.startswith("eu-1 rests until ")
+    assert taskdeck("route", "rest", "eu-1", "--for", "1h").out == "eu-1 is COOLDOWN and stays so\n"
+    for wrong in ("0s", "soon"):
+        taskdeck("route", "rest", "eu-1", "--for", wrong, code=2)
+    states = {
+        each["id"]: (each["state"], each["cooldown_reason"])
+        for each in taskdeck("resource", "list", "--json").lines
+    }
+    assert states == {"gpu/1": ("RUNNING", None), "gpu/2": ("COOLDOWN", "MANUAL")}
+    events = [each for each in taskdeck("events", "--json").lines if each["reason"] == "user_rest"]
+    assert [(each["resource_id"] or each["route_id"], each["actor"].split(":")[0]) for each in events] == [
+        ("gpu", "cli"), ("eu-1", "cli"),
+    ]  # fmt: skip
+    seed.sql("UPDATE route_slot SET cooldown_until_boot = 0")
+    with seed.writing() as tx:
+        slots.let_rested_return(tx)
+    assert taskdeck("route", "list", "--json").lines[0]["state"] == "AVAILABLE"

@@ -24,6 +24,7 @@ Wait = Annotated[
         "--wait", metavar="DURATION", help="Wait until nobody holds them; 124 where they still do then."
     ),
 ]
+For = Annotated[str, typer.Option("--for", metavar="DURATION", help="For so long, such as 10m.")]
 Fence = Annotated[
     int | None,
     typer.Option(
@@ -40,6 +41,11 @@ def act(line: CommandLine, verb: str, ids: Sequence[str], **more: Any) -> int:
     return output.results(
         found, as_json=line.json, told=lambda each: f"{each['id']} {look.tidy(each['message'])}"
     )
+
+
+def rest(line: CommandLine, parent: str, ids: Sequence[str], how_long: str) -> int:
+    """Let them rest for so long; what is in use or out already stays as it is."""
+    return act(line, f"{parent}_rest", ids, seconds=duration(how_long, "--for"))
 
 
 def kick(line: CommandLine, parent: str, ids: Sequence[str], fence: int | None) -> int:

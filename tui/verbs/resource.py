@@ -132,6 +132,12 @@ def drain(ctx: typer.Context, ids: named.Ids, wait: named.Wait = None) -> int:
 
 
 @resource.command()
+def rest(ctx: typer.Context, ids: named.Ids, how_long: named.For) -> int:
+    """Give free resources to nobody for a while; they come back by themselves."""
+    return named.rest(ctx.obj, "resource", ids, how_long)
+
+
+@resource.command()
 def kick(ctx: typer.Context, ids: named.Kicked, fence: named.Fence = None) -> int:
     """Take resources away from whoever holds them: the attempt is stopped, its task stays paused."""
     return named.kick(ctx.obj, "resource", ids, fence)

@@ -170,6 +170,12 @@ def drain(ctx: typer.Context, ids: named.Ids, wait: named.Wait = None) -> int:
 
 
 @route.command()
+def rest(ctx: typer.Context, ids: named.Ids, how_long: named.For) -> int:
+    """Give free routes to nobody for a while; they come back by themselves."""
+    return named.rest(ctx.obj, "route", ids, how_long)
+
+
+@route.command()
 def kick(ctx: typer.Context, ids: named.Kicked, fence: named.Fence = None) -> int:
     """Take routes away from whoever holds them: the attempt is stopped, its task stays paused."""
     return named.kick(ctx.obj, "route", ids, fence)
