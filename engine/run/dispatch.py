@@ -45,7 +45,7 @@ from .leasing import Leasing
 from .messages import Run
 from .policies import Policies, Policy
 from .rollback import Rollbacks
-from .route_wishes import heads
+from .route_wishes import Routes, heads
 
 NOT_BEGUN = Resume(0, {})
 """There is nothing to resume."""
@@ -223,12 +223,16 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
 
 def stuck_on(tx: Transaction, limits: Limits, policies: Policies) -> str:
     """Why the first due task waits, where none that is due can start now; else nothing."""
-    heads = [row for lane in tasks.lanes(tx) for row in tasks.due(tx, lane, 1)]
-    choice = choose(_readable(tx, limits, heads, policies), _situation(tx, limits, policies))
-    if choice.starts or not choice.waits:
-        return ""
-    first = min(choice.waits)
-    return f"#{first}: {'; '.join(choice.waits[first])}"
+    firsts = [row for lane in tasks.lanes(tx) for row in tasks.due(tx, lane, 1)]
+    choice = choose(_readable(tx, limits, firsts, policies), _situation(tx, limits, policies))
+    waits, routes = dict(choice.waits), Routes(limits.routing)
+    for each in (start.candidate for start in choice.starts):
+        why = routes.why_none(tx, tasks.get(tx, each.id), policies) if each.route else ""
+        if not why:
+            return ""
+        waits[each.id] = (why,)
+    first = min(waits, default=None)
+    return "" if first is None else f"#{first}: {'; '.join(waits[first])}"
 
 
 def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies: Policies) -> list[Candidate]:

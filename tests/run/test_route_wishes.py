@@ -10,6 +10,7 @@ import pytest
 from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
 from taskdeck.engine.rules.payloads import encode
 from taskdeck.engine.rules.settings import TypeSettings
+from taskdeck.engine.run.dispatch import stuck_on
 from taskdeck.engine.run.messages import Run
 from taskdeck.engine.run.route_wishes import Routes
 from taskdeck.engine.store import route_targets, slots, tasks
@@ -141,6 +142,19 @@ def test_one_bound_to_a_route_that_is_out_says_so(engine: Engine) -> None:
     out(engine, "a")
     assert why(engine, *add(engine, "ann")) == "route eu: it is bound to a: it is disabled"
     assert why(engine, *add(engine, "bob")) == ""
+
+
+def test_where_nothing_starts_since_all_wait_for_a_route_that_is_told(engine: Engine) -> None:
+    bind(engine, "ann", "a")
+    out(engine, "a")
+    (first,) = add(engine, "ann")
+    assert stuck(engine) == f"#{first}: route eu: it is bound to a: it is disabled"
+    add(engine, "bob", route="b")
+    assert stuck(engine) == ""
+
+
+def stuck(engine: Engine) -> str:
+    return engine.scratch.do(stuck_on, engine.limits(), engine.scratch.policies)
 
 
 def test_what_holds_a_resource_with_a_route_of_its_own_goes_by_that(engine: Engine) -> None:

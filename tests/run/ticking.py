@@ -40,7 +40,11 @@ class Engine:
         return [run for runs in self.passes().runs.values() for run in runs]
 
     def passes(self) -> Dispatched:
-        limits = Limits(
+        return self.scratch.do(dispatch, self.limits(), self.scratch.policies)
+
+    def limits(self) -> Limits:
+        """What it knows beside the database."""
+        return Limits(
             workers=(WorkerRoom(self.worker_id, self.free),),
             max_running=100,
             lease=300.0,
@@ -50,7 +54,6 @@ class Engine:
             circuit=self.scratch.config.circuit,
             rollbacks=self.outcomes.rollbacks,
         )
-        return self.scratch.do(dispatch, limits, self.scratch.policies)
 
     def tell(self, *messages: Any) -> list[Any]:
         return self.scratch.do(self.recorder.record, self.worker_id, list(messages))
