@@ -26,7 +26,7 @@ from ..config import Config
 from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import identity
-from ..edge.link import AsyncLink, remove_stale, serve, socket_path
+from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
@@ -85,8 +85,9 @@ Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 Together = Callable[["Engine", list[tuple[dict[str, Any], str]]], Awaitable[list[Any]]]
 """Carries out calls (arguments, actor); returns for each its answer, or the error that refuses it."""
 
-CALLS_AT_ONCE = 256
-"""Calls of one client that are looked at together at most."""
+CALLS_AT_ONCE, GROUPS_AT_ONCE = 32, 8
+"""Calls of one client that are carried out together at most, and how many such groups at the same time: while one is
+written the next is prepared, and the client hears the answers of the one before."""
 
 MOST_TOLD = 50
 """Recovered tasks of which the log tells one by one; each has its event."""
@@ -565,26 +566,43 @@ class Engine:
             await self.reception.serve(link, hello, rest)
             return
         messages: list[Any] = rest
+        under_way = set[asyncio.Task[None]]()
         while True:
-            while len(messages) < CALLS_AT_ONCE and (body := link.received()) is not None:
+            while len(messages) < CALLS_AT_ONCE * GROUPS_AT_ONCE and (body := link.received()) is not None:
                 messages += from_peer(body)
             calls = [message for message in messages if isinstance(message, Call)]
             for verb, some in groupby(calls, key=lambda call: call.verb):
-                await self._carry_out(link, verb, list(some))
+                await self._carry_out(link, verb, list(some), under_way)
             if (body := await link.receive()) is None:
                 return
             messages = list(from_peer(body))
 
-    async def _carry_out(self, link: AsyncLink, verb: str, calls: list[Call]) -> None:
-        """Answer calls of one verb: all at once where it can do that, else one after the other."""
-        at_once = len(calls) if verb in self._together else 1
-        for first in range(0, len(calls), at_once):
-            part = calls[first : first + at_once]
-            self._calls += len(part)
-            try:
-                link.send(encode(await self._answers(verb, part)))
-            finally:
-                self._calls -= len(part)
+    async def _carry_out(
+        self, link: AsyncLink, verb: str, calls: list[Call], under_way: set[asyncio.Task[None]]
+    ) -> None:
+        """Carry out calls of one verb: some at once where it can do that, the next of them while these are written; else one
+        after the other, behind all that came before."""
+        if verb in self._together:
+            for first in range(0, len(calls), CALLS_AT_ONCE):
+                if len(under_way) >= GROUPS_AT_ONCE:
+                    await asyncio.wait(under_way, return_when="FIRST_COMPLETED")
+                task = asyncio.create_task(self._reply(link, verb, calls[first : first + CALLS_AT_ONCE]))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            return
+        if under_way:
+            await asyncio.wait(under_way)
+        for call in calls:
+            await self._reply(link, verb, [call])
+
+    async def _reply(self, link: AsyncLink, verb: str, calls: list[Call]) -> None:
+        self._calls += len(calls)
+        try:
+            replies = encode(await self._answers(verb, calls))
+            with contextlib.suppress(LinkError):  # nobody waits any more
+                link.send(replies)
+        finally:
+            self._calls -= len(calls)
 
     async def _answers(self, verb: str, calls: list[Call]) -> list[Reply]:
         try:
