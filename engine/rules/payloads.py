@@ -79,6 +79,8 @@ def read(text: str | bytes, *, where: str) -> tuple[Any, str]:
     if isinstance(text, str) and len(text) <= _SHORT and text.isascii() and not _needs_care(text):
         try:
             value = _fast(text)
+            if not _MAY_BE_REAL.search(text) and (compact := _write_fast(value).decode()) == text:
+                return value, compact
             compact = _format(value)
         except (msgspec.DecodeError, ValueError):
             pass  # it is told below what is wrong
@@ -171,6 +173,9 @@ _format = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 _format_widely = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """As `json.dumps` writes unless it is told otherwise."""
 _fast = msgspec.json.Decoder().decode
+_write_fast = msgspec.json.Encoder().encode
+"""Writes as `_format` does, but for real numbers."""
+_MAY_BE_REAL = re.compile(r"[0-9][.eE]")
 _parse = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant
 ).decode

@@ -115,23 +115,30 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
 def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> NewTask:
     """Tasks of a list mostly differ in payload and key alone: all else is looked at once for those that are alike in it."""
     rest = _rest(spec)
-    known = alike.get(rest) if rest else None
+    try:
+        known = alike.get(rest) if rest else None
+    except TypeError:  # it holds a list
+        rest, known = (), None
     if known is None:
         found = _prepare_one(spec, redactor)
         if rest and len(alike) < MOST_ALIKE:
             alike[rest] = found
         return found
-    payload = _payload(spec, redactor)[1]
-    key, target = _key(spec.get("key"), redactor), _target(spec.get("target"), payload)
+    payload = _payload(known.type, spec.get("payload"), redactor)
+    key = _key(spec["key"], redactor) if "key" in spec else None
+    target = _target(spec.get("target"), payload)
+    if (key, target) == (known.key, known.target):
+        return NewTask(known.type, payload, *known[2:])
     return known._replace(payload=payload, key=key, target=target)
 
 
 def _rest(spec: Any) -> tuple[Any, ...]:
-    """What of a spec is looked at once, with the types of its values (True equals 1). Empty where that can't be compared."""
+    """What of a spec is looked at once, with the types of its values (True equals 1). Empty where there is nothing."""
     if not isinstance(spec, dict) or "command" in spec:
         return ()
-    rest = tuple((name, type(value), value) for name, value in spec.items() if name not in ("payload", "key"))
-    return rest if all(isinstance(value, str | int | float | None) for _, _, value in rest) else ()
+    return tuple(
+        [(name, type(value), value) for name, value in spec.items() if name not in ("payload", "key")]
+    )
 
 
 def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
@@ -139,7 +146,7 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
         raise UsageError("a task is an object", f"this is {type(spec).__name__}")
     if unknown := sorted(set(spec) - FIELDS):
         raise UsageError(f"unknown field {unknown[0]!r}", f"known fields: {', '.join(sorted(FIELDS))}")
-    type_name, payload = _payload(spec, redactor)
+    type_name, payload = _what(spec, redactor)
     return NewTask(
         type=type_name,
         payload=payload,
@@ -158,7 +165,8 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
     )
 
 
-def _payload(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
+def _what(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
+    """The type and the payload's text."""
     if (command := spec.get("command")) is not None:
         if spec.get("payload") is not None or spec.get("type") not in (None, COMMAND_TYPE):
             raise UsageError("a task is either a command or a type with a payload, not both")
@@ -166,16 +174,19 @@ def _payload(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
     type_name = spec.get("type")
     if not isinstance(type_name, str) or not TYPE_NAME.fullmatch(type_name):
         raise UsageError(f"bad task type {type_name!r}", "use 1 to 64 of A-Z a-z 0-9 _ . : -")
-    text = spec.get("payload")
-    if text is None:
-        text = "{}"
-    elif not isinstance(text, str | bytes):
-        text = encode(text)
-    value, compact = read(text, where="payload")
+    return type_name, _payload(type_name, spec.get("payload"), redactor)
+
+
+def _payload(type_name: str, given: Any, redactor: Redactor) -> str:
+    if given is None:
+        given = "{}"
+    elif not isinstance(given, str | bytes):
+        given = encode(given)
+    value, compact = read(given, where="payload")
     if type_name == COMMAND_TYPE:
-        return type_name, encode(_command(value, redactor))
+        return encode(_command(value, redactor))
     _refuse_secrets(redactor, value, "payload")
-    return type_name, compact
+    return compact
 
 
 def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
