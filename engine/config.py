@@ -41,7 +41,7 @@ from .rules.settings import (
     TaskdeckSettings,
     TypeSettings,
 )
-from .rules.toml_lines import KeyLine, defined_twice, key_lines
+from .rules.toml_lines import KeyLine, defined_twice, key_lines, places_named
 
 FILE_NAME = "config.toml"
 LARGEST_FILE = 4 << 20
@@ -137,6 +137,34 @@ def load(
     """
     here = cwd if cwd is not None else _current_directory()
     source = _find(path, environ, here)
+    gathered = _gathered(source, db, environ, here)
+    if gathered.problems:
+        raise ConfigError(gathered.problems)
+    return _config(gathered, source, environ)
+
+
+def load_what_stands(
+    *,
+    path: Path | None = None,
+    db: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+) -> Config:
+    """Of settings with mistakes those that are right, to reach an engine that runs without them. Never for starting one.
+
+    Of a text that is no TOML, the places in `[taskdeck]`. Raises ConfigError where it can't be told which database is meant.
+    """
+    here = cwd if cwd is not None else _current_directory()
+    source = _find(path, environ, here, whole=False)
+    gathered = _gathered(source, db, environ, here)
+    if gathered.is_broken("taskdeck", "db"):
+        raise ConfigError(gathered.problems)
+    return _config(gathered, source, environ)
+
+
+def _gathered(
+    source: _Source | None, db: Path | None, environ: Mapping[str, str], here: Path | None
+) -> Gathered:
     gathered = Gathered(partial(_placed, environ))
     if source:
         gathered.file(source.name, source.path.parent, source.data, source.lines)
@@ -147,9 +175,7 @@ def load(
     if db is not None:
         gathered.put(("taskdeck", "db"), str(db), Origin("argument --db", "command line", None, "--db", here))
     gathered.relations()
-    if gathered.problems:
-        raise ConfigError(gathered.problems)
-    return _config(gathered, source, environ)
+    return gathered
 
 
 def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, str]) -> Config:
@@ -244,16 +270,19 @@ def _current_directory() -> Path | None:
         return None
 
 
-def _find(path: Path | None, environ: Mapping[str, str], here: Path | None) -> _Source | None:
+def _find(
+    path: Path | None, environ: Mapping[str, str], here: Path | None, *, whole: bool = True
+) -> _Source | None:
+    """The file that counts. `whole`: it must be TOML; else what can be made out of it is taken."""
     named = [("--config", str(path))] if path else [("TASKDECK_CONFIG", environ.get("TASKDECK_CONFIG", ""))]
     for name, text in named:
         if text:
-            return _read_named(name, text, environ, here)
-    if here and (local := _read(here / FILE_NAME, FILE_NAME)) and _is_ours(local.data):
+            return _read_named(name, text, environ, here, whole=whole)
+    if here and (local := _read(here / FILE_NAME, FILE_NAME, whole=whole)) and _is_ours(local.data):
         return local
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
     usual = Path(home, "taskdeck", FILE_NAME)
-    return _read(usual, str(usual))
+    return _read(usual, str(usual), whole=whole)
 
 
 def passed_over(
@@ -271,12 +300,14 @@ def passed_over(
     return None if _is_ours(data) else file
 
 
-def _read_named(name: str, text: str, environ: Mapping[str, str], here: Path | None) -> _Source:
+def _read_named(
+    name: str, text: str, environ: Mapping[str, str], here: Path | None, *, whole: bool
+) -> _Source:
     try:
         found = _absolute(text, environ, here)
     except Wrong as wrong:
         raise ConfigError([Problem(text, None, name, wrong.what, wrong.remedy)]) from None
-    source = _read(found, text)
+    source = _read(found, text, whole=whole)
     if source is None:
         remedy = f"create it, or correct {name}"
         raise ConfigError([Problem(text, None, "", f"there is no such file (named by {name})", remedy)])
@@ -291,7 +322,7 @@ def _is_ours(data: Mapping[str, Any]) -> bool:
     return "taskdeck" in data
 
 
-def _read(path: Path, shown_as: str) -> _Source | None:
+def _read(path: Path, shown_as: str, *, whole: bool) -> _Source | None:
     """The file's values; None where there is none, ConfigError where it can't be read."""
 
     def fail(line: int | None, key: str, what: str, remedy: str) -> ConfigError:
@@ -306,7 +337,7 @@ def _read(path: Path, shown_as: str) -> _Source | None:
     if len(raw) > LARGEST_FILE:
         raise fail(None, "", f"it is larger than {LARGEST_FILE >> 20} MiB", "is it the right file?")
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig", "strict" if whole else "replace")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise fail(line, "", "a byte here is not UTF-8", "save the file as UTF-8") from None
@@ -314,7 +345,9 @@ def _read(path: Path, shown_as: str) -> _Source | None:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise fail(*_syntax_problem(text, lines, error)) from None
+        data = None if whole else places_named(text, lines)
+        if data is None:
+            raise fail(*_syntax_problem(text, lines, error)) from None
     return _Source(shown_as, Path(os.path.abspath(path)), data, lines)
 
 

@@ -12,13 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskdeck.engine.errors import UsageError
+from taskdeck.engine.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from taskdeck.engine.config import Config
 
 SWITCHES = ("--json", "--debug")
 VALUES = ("--db", "--config")
+OF_THE_FILE = ("config", "run", "restart", "restore", "demo", "chaos")
+"""Verbs that are about the settings themselves, or start what works by them: a mistake in them is the answer."""
 
 
 class CommandLine:
@@ -37,10 +39,32 @@ class CommandLine:
 
     @cached_property
     def config(self) -> Config:
-        """The effective settings. Raises `ConfigError`."""
+        """The effective settings. Raises `ConfigError`, but where an engine runs without them it can still be reached."""
         from taskdeck.engine import config
 
-        return config.load(path=self.paths.get("--config"), db=self.paths.get("--db"))
+        try:
+            return config.load(path=self.paths.get("--config"), db=self.paths.get("--db"))
+        except ConfigError as mistakes:
+            if _verb(self.words) in OF_THE_FILE:
+                raise
+            return self._of_the_running_engine(mistakes)
+
+    def _of_the_running_engine(self, mistakes: ConfigError) -> Config:
+        """A slip in the file must not keep anybody from looking at an engine that works on, or from ending it (TF205)."""
+        from taskdeck.engine import config, views
+
+        from . import output
+
+        found = config.load_what_stands(path=self.paths.get("--config"), db=self.paths.get("--db"))
+        engine = views.holder(found)
+        if not engine.running:
+            raise mistakes
+        for problem in mistakes.problems:
+            output.note(str(problem))
+        output.note(
+            f"so the configuration can't be taken over; the engine with pid {engine.pid} works on without it"
+        )
+        return found
 
     @property
     def places(self) -> str:

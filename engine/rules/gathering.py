@@ -144,6 +144,10 @@ class Gathered:
         self._broken.add(path)
         self.problems.append(origin.problem(wrong))
 
+    def is_broken(self, *path: str) -> bool:
+        """Is there a mistake in this key, or in the table that it stands in?"""
+        return any(path[:length] in self._broken for length in range(1, len(path) + 1))
+
     def relations(self) -> None:
         """Check the values that bound each other, where each is right in itself."""
         self._less(("engine", "heartbeat"), ("engine", "suspect_after"), strict=True)

@@ -7,9 +7,10 @@ before it lost the thread, which is enough to say where a key was defined first.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
@@ -19,6 +20,8 @@ _PARTS = re.compile(_PART)
 _VALUE = re.compile(
     r'''"""(?:[^\\]|\\[\s\S])*?"{3,5}|\'\'\'[\s\S]*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+'''
 )
+
+_LIKE_DB = re.compile(r"""\bdb["']?[ \t]*=""")
 
 
 class KeyLine(NamedTuple):
@@ -51,6 +54,26 @@ def defined_twice(lines: list[KeyLine]) -> tuple[KeyLine, KeyLine] | None:
             return seen[found.key], found
         seen[found.key] = found
     return None
+
+
+def places_named(text: str, lines: list[KeyLine]) -> dict[str, Any] | None:
+    """`db` and `logs` of `[taskdeck]` in a text that is no TOML as a whole; None where they can't be told for certain.
+
+    Each must stand once, on a line that is TOML by itself, and nothing that looks like a `db` may stand anywhere else.
+    """
+    rows = text.split("\n")
+    named = [each for each in lines if each.key in (("taskdeck", "db"), ("taskdeck", "logs"))]
+    code = "\n".join(row for row in rows if not row.lstrip().startswith("#"))
+    places = [each.key for each in named]
+    if len(set(places)) < len(places) or len(_LIKE_DB.findall(code)) != places.count(("taskdeck", "db")):
+        return None
+    try:
+        values = {
+            each.key[1]: tomllib.loads(f"_ ={rows[each.line - 1].partition('=')[2]}")["_"] for each in named
+        }
+    except ValueError:
+        return None
+    return {"taskdeck": values} if any(each.key[0] == "taskdeck" for each in lines) else {}
 
 
 def _definitions(text: str) -> Iterator[KeyLine]:

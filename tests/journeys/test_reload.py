@@ -39,6 +39,8 @@ def a_file_with_a_mistake_changes_nothing_and_status_and_events_say_so(deck: Dec
     deck.configure(good + '\n[retry]\nbase = "1s"\n')
     hang_up(deck)
     deck.until(lambda: deck.events(None, "CONFIG_REJECTED"), "the file is rejected")
+    assert "REJECTED" in deck.ok("status")  # while the mistake still stands there
+    deck.until_state(deck.add("--", "true"), "SUCCESS")
     deck.configure(
         good.replace('base = "50ms"', 'base = "10ms"')
     )  # mended, but nobody has told the engine yet

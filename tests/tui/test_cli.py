@@ -353,6 +353,40 @@ def test_nothing_heavy_is_loaded_for_the_quick_verbs(
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@fault("TF205")
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("[engine]\nworkers = 1\nworkers = 2\n", True),
+        ("[engine]\nworkers = 99\n", True),
+        ('[taskdeck]\n# db = "x"\ndb = "taskdeck.db"\n\xff[', True),
+        ('[taskdeck]\ndb = "other.db"\n[engine', False),
+        ('[taskdeck]\ndb = "taskdeck.db"\ndb = "other.db"\n', False),
+        ("[taskdeck]\ndb = 5\n", False),
+        ('taskdeck = { db = "taskdeck.db" }\n[', False),
+    ],
+)
+def test_a_mistake_in_the_file_keeps_nobody_from_the_engine_that_works_without_it(
+    taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch, text: str, reached: bool
+) -> None:
+    seed.task()
+    state = taskdeck.folder / "state"
+    (state / "taskdeck").mkdir(parents=True)
+    taskdeck.db.rename(state / "taskdeck" / "taskdeck.db")
+    file = state / "taskdeck" / "c.toml"
+    file.write_bytes(text.encode("latin-1"))
+    taskdeck.environment |= {"XDG_STATE_HOME": str(state), "TASKDECK_CONFIG": str(file)}
+    del taskdeck.environment["TASKDECK_DB"]
+    taskdeck("list", code=78)
+    with DatabaseLock(state / "taskdeck" / "taskdeck.db", role="engine", incarnation="x") as lock:
+        assert lock.acquire()
+        ended = taskdeck("list", code=0 if reached else 78)
+        assert ended.err.startswith(f"taskdeck: {file}:")
+        assert ("works on without it" in ended.err) is reached
+        for words in (["config", "check"], ["run"], ["restart"]):
+            assert taskdeck(*words, code=78).out == ""
+
+
 def test_a_held_lock_shows_as_a_running_engine(taskdeck: Calls, seed: Seed) -> None:
     lock = DatabaseLock(taskdeck.db, role="engine", incarnation="x")
     assert lock.acquire()

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskdeck.engine.config import Config, load
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.config import Config, load, load_what_stands
+from taskdeck.engine.errors import ConfigError, TaskdeckError
 
 from .living import Deck
 from .terminal import Launcher
@@ -72,6 +72,14 @@ def _build(config: Config, since: str) -> tuple[Announcer, Engine]:
     return told, main.build(config, since=since, told=told, aloud=False)
 
 
+def _to_attach(path: Path | None, db: Path) -> Config:
+    """A mistake in the file, which the engine works on without, keeps nobody from looking at it."""
+    try:
+        return load(path=path, db=db)
+    except ConfigError:
+        return load_what_stands(path=path, db=db)
+
+
 def main(arguments: list[str]) -> int:
     """Run one deck process."""
     gc.disable()  # until the first paint: all that is made till then stays
@@ -84,9 +92,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     for stale in ("COLUMNS", "LINES"):  # of the shell's making; sizes that Textual would believe for ever
         os.environ.pop(stale, None)
-    config = load(path=options.config, db=options.db)
     if options.attach:
-        return asyncio.run(attach(config, options.places))
+        return asyncio.run(attach(_to_attach(options.config, options.db), options.places))
+    config = load(path=options.config, db=options.db)
     return asyncio.run(together(config, options.places, options.since))
 
 
