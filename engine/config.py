@@ -449,7 +449,12 @@ def _directory(path: Path, remedy: str) -> Path:
 def _log_file(path: Path) -> Path:
     if path.is_dir():
         raise Wrong(f"{path} is a directory", "name a file in it, such as engine.log")
-    return path
+    real = _storable(os.path.realpath(path))  # the log itself follows no link
+    if real != Path(os.devnull) and os.path.lexists(real) and not real.is_file():
+        raise Wrong(
+            f"{path} is no regular file", "name a file, or leave it out; warnings go to standard error too"
+        )
+    return real
 
 
 def _handler(item: str, environ: Mapping[str, str], base: PurePath | None) -> str:

@@ -20,6 +20,9 @@ from typing import Protocol
 from ..errors import ConfigError, Problem
 from .paths import make_private_directory
 
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a log is opened: a pipe in its place, without a reader, is not waited for."""
+
 
 class _Redacts(Protocol):
     def text(self, text: str) -> str: ...
@@ -129,8 +132,7 @@ class LogFile(logging.Handler):
         """Have the file open; returns its size in bytes."""
         if self._fd is None:
             make_private_directory(self._path.parent)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._fd = os.open(self._path, flags, 0o600)
+            self._fd = os.open(self._path, FLAGS, 0o600)
         return os.fstat(self._fd).st_size
 
     def _begin_anew(self) -> None:
@@ -167,9 +169,7 @@ class ApplicationLog:
         """
         try:
             make_private_directory(path.parent)
-            os.close(
-                os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            )
+            os.close(os.open(path, FLAGS, 0o600))
         except OSError as error:
             what = f"{path} can't be written: {error.strerror}"
             raise ConfigError(

@@ -123,7 +123,7 @@ class AttemptLog:
     def _open(self) -> int:
         make_private_directory(self.path.parent)
         path = _piece_path(self.path, self.total)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(path, flags, 0o600)
         self._current = Piece(self.total, 0, path)
         self._room = self._file_bytes if self.total else self._head_bytes

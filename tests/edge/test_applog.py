@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -66,6 +67,20 @@ def test_a_log_whose_folder_was_removed_goes_on_in_a_new_one_that_says_so(
     shutil.rmtree(path.parent)
     logger.info("after")
     assert said(path) == ["the log was removed; what stood in it is lost", "after"]
+
+
+@fault("TF265")
+def test_a_pipe_in_the_place_of_the_log_is_not_waited_for(
+    make: Callable[..., ApplicationLog], path: Path
+) -> None:
+    make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    logger.info("into nothing")
+    path.unlink()
+    logger.info("after")
+    assert said(path)[-1] == "after"
+    assert "lines lost here: 1" in said(path)[0]
 
 
 def test_a_log_that_was_moved_is_begun_anew_under_its_name_and_nothing_is_lost(
