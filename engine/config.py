@@ -202,8 +202,13 @@ def _config(gathered: Gathered, source: _Source | None, environ: Mapping[str, st
 
 
 def _default_db(environ: Mapping[str, str]) -> Path:
-    state = environ.get("XDG_STATE_HOME") or os.path.join(_home(environ), ".local", "state")
-    return Path(os.path.realpath(os.path.join(state, "taskdeck", "taskdeck.db")))
+    state = base_folder(environ, "XDG_STATE_HOME", os.path.join(".local", "state"))
+    try:
+        return _storable(os.path.realpath(os.path.join(state, "taskdeck", "taskdeck.db")))
+    except Wrong as wrong:
+        raise ConfigError(
+            [Problem("environment", None, "XDG_STATE_HOME", wrong.what, wrong.remedy)]
+        ) from None
 
 
 def _default_logs(db: Path) -> Path:
@@ -226,8 +231,25 @@ def owner_of(logs: Path) -> Path | None:
         return None
 
 
+def base_folder(environ: Mapping[str, str], name: str, usual: str) -> str:
+    """The folder that this variable of the XDG standard names, or `usual` in the home.
+
+    A relative one is passed over, as the standard has it: it would be another folder from each working directory.
+    """
+    given = environ.get(name, "")
+    return given if os.path.isabs(given) else os.path.join(_home(environ), usual)
+
+
 def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")
+    home = environ.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    import pwd  # without a home, or with one that each directory reads differently, the system's own word counts
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user without a name
+        return "/"
 
 
 def read_secrets(config: Config, environ: Mapping[str, str] = os.environ) -> tuple[list[str], list[Problem]]:
@@ -280,7 +302,7 @@ def _find(
             return _read_named(name, text, environ, here, whole=whole)
     if here and (local := _read(here / FILE_NAME, FILE_NAME, whole=whole)) and _is_ours(local.data):
         return local
-    home = environ.get("XDG_CONFIG_HOME") or os.path.join(_home(environ), ".config")
+    home = base_folder(environ, "XDG_CONFIG_HOME", ".config")
     usual = Path(home, "taskdeck", FILE_NAME)
     return _read(usual, str(usual), whole=whole)
 
@@ -412,7 +434,16 @@ def _absolute(text: str, environ: Mapping[str, str], base: PurePath | None) -> P
     expanded = _expanded(text, environ)
     if not os.path.isabs(expanded) and base is None:
         raise Wrong("a relative path, but the current directory is gone", "write an absolute path")
-    return Path(os.path.abspath(os.path.join(base or "/", expanded)))
+    return _storable(os.path.abspath(os.path.join(base or "/", expanded)))
+
+
+def _storable(path: str) -> Path:
+    """A path that a message to a worker and a row of the database can hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise Wrong(f"{shown(path)} is not UTF-8", "rename it, or name another place") from None
+    return Path(path)
 
 
 def _expanded(text: str, environ: Mapping[str, str]) -> str:
@@ -437,7 +468,7 @@ def _database(path: Path) -> Path:
         raise Wrong("the database must be a file", 'write a path such as "~/data/taskdeck.db"')
     if path.is_dir():
         raise Wrong(f"{path} is a directory", "name a file in it, such as taskdeck.db")
-    return Path(os.path.realpath(path))
+    return _storable(os.path.realpath(path))
 
 
 def _directory(path: Path, remedy: str) -> Path:

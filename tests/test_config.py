@@ -248,6 +248,31 @@ def test_paths_are_relative_to_the_file_that_names_them_from_wherever_it_is_read
     assert load(path=file, environ={**environ, "TASKDECK_DB": "x.db"}, cwd=tmp_path).db == tmp_path / "x.db"
 
 
+@fault("TF130", "TF206")
+def test_a_base_folder_or_home_that_each_directory_reads_differently_is_passed_over(home: Path):
+    write(home / ".config/taskdeck", "[engine]\nworkers = 3\n")
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        config = load(environ={"HOME": str(home), name: "rel"}, cwd=home / "other")
+        assert config.db == home / ".local/state/taskdeck/taskdeck.db"
+        assert config.engine.workers == 3
+    anywhere = [load(environ={"HOME": name}, cwd=home).db for name in ("", ".", "rel")]
+    assert anywhere == [load(environ={}, cwd=home).db] * 3
+
+
+@fault("TF148", "TF206")
+@pytest.mark.parametrize(
+    "variable", ["XDG_STATE_HOME", "TASKDECK_DB", "TASKDECK_TASKDECK__LOGS", "TASKDECK_CONFIG"]
+)
+def test_a_place_that_no_message_could_name_is_refused_before_an_engine_starts(home: Path, variable: str):
+    bad = os.fsdecode(bytes(home) + b"/caf\xe9")
+    os.mkdir(bad)
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        load(environ={"HOME": str(home), variable: bad}, cwd=home)
+    (home / "link").symlink_to(bad)
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        load(db=home / "link" / "t.db", environ={"HOME": str(home)}, cwd=home)
+
+
 @fault("TF206")
 @pytest.mark.parametrize("text", ["~/td/t.db", "$HOME/td/t.db", "${HOME}/td/t.db"])
 def test_home_and_variables_are_expanded_and_missing_tables_take_defaults(home: Path, text: str):

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.errors import NotPermitted, TaskdeckError, UsageError
 
 from . import output
 from .commandline import CommandLine
@@ -93,5 +93,22 @@ def _dispatch(line: CommandLine) -> int:
 
 def _unexpected(error: Exception) -> TaskdeckError:
     """An exception that nobody meant, as one message with advice."""
+    if isinstance(error, OSError) and error.errno:
+        return _unusable(error)
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        told = f"`{output.harmless(error.object)}` is not written in UTF-8"
+        return UsageError(told, "so it is in no database", "write it in UTF-8")
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return TaskdeckError("this should not have happened", what, "run it again with --debug and report it")
+
+
+def _unusable(error: OSError) -> TaskdeckError:
+    """A file or folder that the system keeps from us, wherever it was met; or a disk without room."""
+    if error.filename is None:
+        why = error.strerror or str(error)
+        return TaskdeckError("the system refused", why, "run it again with --debug to see what")
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    what, why = f"{name} can't be used", error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        return NotPermitted(what, why, "ask as its owner, or name another")
+    return TaskdeckError(what, why, "name another, or mend it")

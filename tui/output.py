@@ -191,4 +191,11 @@ def refused_object(value: Mapping[str, Any]) -> TaskdeckError:
 
 def harmless(text: str) -> str:
     """A message without control characters; much cheaper to load than the full `clean` of task text."""
-    return "".join(c if c == "\n" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if c == "\n" or c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    byte = ord(character) - 0xDC00
+    if 0x80 <= byte <= 0xFF:  # of an argument that is not UTF-8: as it was typed
+        return f"\\x{byte:02x}"
+    return character.encode("unicode_escape").decode()

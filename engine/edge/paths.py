@@ -36,6 +36,11 @@ def read_gave_up(db_path: Path) -> str:
         return ""
 
 
+def told_path(path: Path) -> str:
+    """A path as messages and the record can hold it: a byte of a name that is not UTF-8 is written `\\xe9`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def make_private_directory(directory: Path) -> None:
     """Create the directory (0700) and its parents where they are missing; an existing one keeps its mode."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

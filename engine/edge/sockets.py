@@ -38,9 +38,17 @@ def socket_path(db_path: str | os.PathLike[str], environ: Mapping[str, str]) -> 
     name = database_hash(db_path, 16) + ".sock"
     runtime = Path(environ.get("XDG_RUNTIME_DIR") or "-")
     path = runtime / "taskdeck" / name
-    if runtime.is_absolute() and len(os.fsencode(path)) <= MAX_PATH and _is_ours(runtime):
+    if runtime.is_absolute() and _can_be_told(path) and _is_ours(runtime):
         return path
     return Path(f"/tmp/taskdeck-{os.getuid()}") / name
+
+
+def _can_be_told(path: Path) -> bool:
+    """Short enough for the kernel, and UTF-8, for the holder of the lock writes it down."""
+    try:
+        return len(str(path).encode()) <= MAX_PATH
+    except UnicodeEncodeError:
+        return False
 
 
 def address(path: str | os.PathLike[str]) -> str:

@@ -100,6 +100,7 @@ _FLATTER = "write it flatter"
 _TOO_LONG = f"a number of more than {LONGEST_NUMBER} characters"
 _AS_TEXT = "write it as a text"
 _HALF = "a text holds half a surrogate pair (it came from bytes that are not UTF-8)"
+_DECODED = 'write it in UTF-8, or decode it with errors="replace"; a file: by another name'
 
 
 def _refuse(where: str, why: str, remedy: str) -> NoReturn:
@@ -247,7 +248,7 @@ def _scalar_fault(item: Any) -> tuple[str, str] | None:
     if item is None or isinstance(item, bool):
         return None
     if isinstance(item, str):
-        return None if item.isascii() or _is_encodable(item) else (_HALF, 'decode it with errors="replace"')
+        return None if item.isascii() or _is_encodable(item) else (_HALF, _DECODED)
     if isinstance(item, int):
         return None if abs(item) < _SMALLEST_TOO_LONG else (_TOO_LONG, _AS_TEXT)
     if isinstance(item, float):

@@ -18,6 +18,7 @@ import msgspec
 
 from ..clock import Clock, system_clock
 from ..config import Config, load
+from ..edge.paths import told_path
 from ..errors import Refused, StoreError, TaskdeckError, Unavailable, UsageError
 from ..rules.timing import utc_text
 from ..store import backup
@@ -46,6 +47,8 @@ def back_up(config: Config, target: Path | str | None, keep: int | None, clock: 
 
     Raises `StoreError` where the copy is not whole (it is removed), `Refused`, `UsageError`, `Unavailable`.
     """
+    if target == "":
+        raise UsageError("an empty word names no place", remedy="name a file or a folder, or nothing")
     if target is None:
         folder, keep = config.backup_directory, keep or config.backup.keep
     else:
@@ -61,7 +64,7 @@ def back_up(config: Config, target: Path | str | None, keep: int | None, clock: 
     except OSError as error:
         what = f"the backup can't be written to {folder or target}"
         raise StoreError(what, error.strerror or str(error), "name another place") from error
-    return msgspec.structs.replace(made, removed=[str(each) for each in removed])
+    return msgspec.structs.replace(made, removed=[told_path(each) for each in removed])
 
 
 def newest(folder: Path, database: Path) -> str | None:
@@ -80,7 +83,7 @@ def _write(config: Config, path: Path) -> BackupReport:
         expected = reader.ask(lambda connection: backup.copy(connection, part))
         found = backup.check(part, expected)
     return BackupReport(
-        path=str(path),
+        path=told_path(path),
         bytes=path.stat().st_size,
         schema=found.schema,
         tasks=found.rows["task"],

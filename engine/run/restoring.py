@@ -20,6 +20,7 @@ from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at
 from ..edge import identity
+from ..edge.paths import told_path
 from ..errors import NotFound, Refused, StoreError
 from ..rules.payloads import encode
 from ..rules.tasks import NEEDS_REVIEW, PAUSED, TaskState
@@ -133,7 +134,9 @@ def _prepare(
         sync(new)
     except (OSError, sqlite3.Error) as error:
         raise StoreError("the restore can't be prepared", str(error), f"make room in {new.parent}") from error
-    return msgspec.structs.replace(told, path=str(source), kept=str(aside) if config.db.exists() else None)
+    return msgspec.structs.replace(
+        told, path=told_path(source), kept=str(aside) if config.db.exists() else None
+    )
 
 
 class _Settlement:
@@ -180,8 +183,13 @@ class _Settlement:
             actor=actor,
             level="warning",
             reason="restored",
-            message=f"the backup {source} took the place of the database, as of event {self._last_event}{behind}",
-            payload={"from": str(source), "event": self._last_event, "given_up": after, "rerun": self._rerun},
+            message=f"the backup {told_path(source)} took the place of the database, as of event {self._last_event}{behind}",
+            payload={
+                "from": told_path(source),
+                "event": self._last_event,
+                "given_up": after,
+                "rerun": self._rerun,
+            },
         )
 
     def _end_processes(self, tx: Transaction) -> None:

@@ -5,6 +5,7 @@ Free of peewee and of the models, since a copy may be of an older schema. Names 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -88,7 +89,7 @@ def check(path: Path, expected: Contents | None = None) -> Contents:
 def open_copy(path: Path) -> sqlite3.Connection:
     """A connection to a file that nobody writes: nothing beside it is read or made. Raises `StoreError`, `SchemaMismatch`."""
     connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True, isolation_level=None
+        f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1", uri=True, isolation_level=None
     )
     try:
         schema = schema_of(connection)

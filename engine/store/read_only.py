@@ -33,6 +33,8 @@ def open_read_only(path: Path) -> tuple[sqlite3.Connection, Stamp | None]:
         ) from None
     except OSError as error:
         raise NotPermitted(f"{path} can't be read", error.strerror or "", "ask as its owner") from error
+    if not path.is_file():  # a pipe without a writer would be waited for without end
+        raise StoreError(f"{path} is no database", "it is no regular file", "name another file with --db")
     mode = "mode=ro" if found is None else "mode=ro&immutable=1"
     connection = None
     try:

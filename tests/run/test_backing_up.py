@@ -56,6 +56,19 @@ def test_a_new_name_without_the_suffix_of_a_database_is_a_folder_that_is_made(
         back_up(config, f"{tmp_path}/unmounted/{name}", None, scratch.clock)
 
 
+@fault("TF148")
+def test_a_place_whose_name_is_not_utf8_is_written_to_and_told_escaped(
+    scratch: Scratch, config: Config, tmp_path: Path
+) -> None:
+    scratch.add()
+    target = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.db")
+    report = back_up(config, target, None, scratch.clock)
+    assert report.path == f"{tmp_path}/caf\\xe9.db"
+    assert backup.check(Path(target)).rows["task"] == 1
+    with pytest.raises(UsageError, match="names no place"):
+        back_up(config, "", None, scratch.clock)
+
+
 def test_a_backup_under_full_load_is_of_one_moment_and_holds_nobody_up(
     scratch: Scratch, config: Config
 ) -> None:

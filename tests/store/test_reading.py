@@ -100,6 +100,13 @@ def test_a_file_that_is_no_database_is_refused_in_a_sentence(path: Path, content
         Reader(path)
 
 
+@fault("TF265")
+def test_a_pipe_is_no_database_and_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="no regular file"):
+        Reader(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_database_of_someone_else_is_not_permitted(seed: Seed) -> None:
     seed.path.chmod(0)

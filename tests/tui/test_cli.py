@@ -291,6 +291,47 @@ def test_closed_and_full_outputs_are_no_traceback(taskdeck: Calls, seed: Seed) -
     assert len(full.stderr.splitlines()) == 1
 
 
+@fault("TF274")
+@pytest.mark.parametrize("word", ["", " ", "\n"])
+@pytest.mark.parametrize(
+    "verb", [["cancel", "-y"], ["kill", "-y"], ["pause", "-y"], ["stop", "-y"], ["show"], ["wait"], ["log"]]
+)
+def test_an_empty_word_is_a_variable_that_was_not_set_and_names_no_task(
+    taskdeck: Calls, seed: Seed, verb: list[str], word: str
+) -> None:
+    seed.task()
+    assert "names no task: is a variable not set?" in taskdeck(*verb, word, code=2).err
+    assert taskdeck("list", "--json").lines[0]["state"] == "PENDING"
+
+
+@fault("TF148", "TF274")
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["events"], ["cancel"], ["resource", "disable"], ["pause", "type:x"], ["operation", "list"]],
+)
+def test_a_word_that_is_not_utf8_is_a_usage_mistake_that_shows_its_byte(
+    taskdeck: Calls, seed: Seed, words: list[str]
+) -> None:
+    seed.task()
+    *verb, last = [*words, ""] if words[-1] != "type:x" else words
+    err = taskdeck(*verb, last + os.fsdecode(b"caf\xe9"), code=2).err
+    assert "caf\\xe9` is not written in UTF-8" in err
+
+
+@fault("TF215", "TF206")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--db", "x" * 300, "list"],
+        ["--db", "x" * 300, "status"],
+        ["--db", "x" * 300, "add", "--", "true"],
+        ["restore", "x" * 300],
+    ],
+)
+def test_a_place_that_the_system_refuses_is_named_with_the_reason(taskdeck: Calls, words: list[str]) -> None:
+    assert "x can't be used: File name too long (name another, or mend it)" in taskdeck(*words, code=1).err
+
+
 def test_an_interrupt_is_exit_130_without_a_word(taskdeck: Calls, seed: Seed) -> None:
     seed.task()
     process = subprocess.Popen(

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from taskdeck.engine.config import base_folder
+
 NAME = "deck.json"
 VERSION = 1
 
@@ -26,7 +28,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 def folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where a user's own files of the deck lie."""
-    state = environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    state = base_folder(environ, "XDG_STATE_HOME", os.path.join(".local", "state"))
     return Path(state) / "taskdeck"
 
 

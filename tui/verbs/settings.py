@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from taskdeck.engine.config import Config, read_secrets
+from taskdeck.engine.config import Config, base_folder, read_secrets
 from taskdeck.engine.errors import ConfigError, Refused, Unavailable
 
 from .. import output
@@ -141,7 +141,7 @@ def init(ctx: typer.Context) -> int:
 
 def usual_place() -> Path:
     """`$XDG_CONFIG_HOME/taskdeck/config.toml`."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    home = base_folder(os.environ, "XDG_CONFIG_HOME", ".config")
     return Path(home, "taskdeck", "config.toml")
 
 

@@ -44,6 +44,7 @@ def many(view: views.View, words: Sequence[str], *, states: Sequence[str] = ()) 
         raise UsageError("no task was named", remedy=EXAMPLES)
     if are_ids(words):
         return _by_id(view, words)
+    _refuse_empty(words)
     _refuse_bad_ids(words)
     wanted = views.parse_arguments(words)
     if states and not wanted.states:
@@ -53,6 +54,12 @@ def many(view: views.View, words: Sequence[str], *, states: Sequence[str] = ()) 
     if not found:
         raise _nothing(words)
     return found
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """`cancel "$ID"` where ID is not set means no task, and certainly not each of them."""
+    if not all(word.strip() for word in words):
+        raise UsageError("an empty word names no task", "is a variable not set?", EXAMPLES)
 
 
 def _refuse_bad_ids(words: Sequence[str]) -> None:
