@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from taskdeck.engine.errors import InvalidPayload, TaskdeckError, UsageError
 
@@ -46,6 +46,8 @@ class Options:
     wait: bool = False
 
 
+LARGEST_INPUT = 256 << 20
+"""Bytes of a file or of standard input: some hundreds of thousands of tasks."""
 SHELL_CHARACTERS = " ;|&<>$`\t\n"
 """What only a shell takes apart."""
 
@@ -232,11 +234,18 @@ def _param(text: str) -> tuple[str, Any]:
 def _standard_input() -> str:
     if sys.stdin is None:
         raise UsageError("standard input is closed, and `-` reads it")
-    data = sys.stdin.buffer.read()
+    return _text(sys.stdin.buffer, "standard input")
+
+
+def _text(source: BinaryIO, name: str) -> str:
+    """All of it, as far as a person can mean it: what never ends must not fill the memory."""
+    data = source.read(LARGEST_INPUT + 1)
+    if len(data) > LARGEST_INPUT:
+        raise UsageError(f"{name} is larger than {LARGEST_INPUT >> 20} MiB", remedy="add it in parts")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError("standard input is no UTF-8 text", f"at byte {error.start}") from None
+        raise UsageError(f"{name} is no UTF-8 text", f"at byte {error.start}") from None
 
 
 def checked_key(key: str | None) -> str | None:
@@ -286,10 +295,8 @@ def add_file(line: CommandLine, file: str, wait: bool) -> int:
 
 def _text_of(file: str) -> str:
     try:
-        with open(file, encoding="utf-8") as source:
-            return source.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no UTF-8 text", f"at byte {error.start}") from None
+        with open(file, "rb") as source:
+            return _text(source, file)
     except OSError as error:
         raise UsageError(f"{file} can't be read", error.strerror or "") from None
 

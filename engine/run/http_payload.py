@@ -54,6 +54,8 @@ def _check_url(url: str) -> None:
         wrong = wrong or not _can_be_asked(url, parts.hostname or "")
     except ValueError:
         wrong = True
+    if not wrong and not (url.isprintable() and " " not in url):
+        raise ValueError("url holds a space or a control character: write it as %20 or such")
     if wrong:
         raise ValueError("url must be http://host/… or https://host/…")
 

@@ -377,3 +377,15 @@ def test_the_check_of_a_configuration_loads_its_handlers(taskdeck: Calls) -> Non
     assert "No module named 'nothing_here'" in taskdeck("config", "check", code=78).err
     found = taskdeck("config", "check", "--json", code=78).lines[0]
     assert (found["ok"], len(found["problems"])) == (False, 1)
+
+
+@fault("TF212")
+def test_what_never_ends_is_not_read_for_ever(taskdeck: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taskdeck.tui import adding
+
+    monkeypatch.setattr(adding, "LARGEST_INPUT", 1 << 20)
+    assert (
+        "/dev/zero is larger than 1 MiB (add it in parts)" in taskdeck("add", "-f", "/dev/zero", code=2).err
+    )
+    ended = taskdeck("add", "-f", "-", stdin="y\n" * (1 << 20), code=2)
+    assert "standard input is larger than 1 MiB" in ended.err

@@ -292,7 +292,7 @@ def test_closed_and_full_outputs_are_no_traceback(taskdeck: Calls, seed: Seed) -
 
 
 @fault("TF274")
-@pytest.mark.parametrize("word", ["", " ", "\n"])
+@pytest.mark.parametrize("word", ["", " \n", '"', '""', '" "'])
 @pytest.mark.parametrize(
     "verb", [["cancel", "-y"], ["kill", "-y"], ["pause", "-y"], ["stop", "-y"], ["show"], ["wait"], ["log"]]
 )

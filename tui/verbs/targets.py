@@ -58,7 +58,7 @@ def many(view: views.View, words: Sequence[str], *, states: Sequence[str] = ()) 
 
 def _refuse_empty(words: Sequence[str]) -> None:
     """`cancel "$ID"` where ID is not set means no task, and certainly not each of them."""
-    if not all(word.strip() for word in words):
+    if not all(word.strip(' \t\r\n"') for word in words):  # also `""`, which a filter reads as no text
         raise UsageError("an empty word names no task", "is a variable not set?", EXAMPLES)
 
 
