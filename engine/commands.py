@@ -47,6 +47,8 @@ PATIENCE = 10.0
 """Seconds to wait for a lock that another command holds for a moment, or for an engine that is just starting."""
 ANSWER_WITHIN = 60.0
 """Seconds in which an engine answers a verb."""
+PING_WITHIN = 5.0
+"""Seconds in which it says of itself how it is: one that can't is told of as silent."""
 _PAUSE = 0.02
 _AWAITED = ("restart", "ping", "route_check")
 """What only an engine can do, and one that is on its way as well."""
@@ -263,9 +265,11 @@ def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str)
     with connect(holder.socket, 5.0) as link:
         try:
             link.send(encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)]))
-            body = link.receive(ANSWER_WITHIN)
+            body = link.receive(PING_WITHIN if verb == "ping" else ANSWER_WITHIN)
         except LinkError as error:
             raise _unknown_fate(verb) from error
+        except Unavailable as error:
+            raise _silent(holder, verb) from error
         if body is None:
             raise _unknown_fate(verb)
         reply = to_peer(body)[0]
@@ -280,6 +284,14 @@ def _unknown_fate(verb: str) -> Unavailable:
         f"the engine went away before it answered {verb!r}",
         "it may or may not have been carried out",
         "look first: taskdeck list; with --key an add can safely be repeated",
+    )
+
+
+def _silent(holder: Holder, verb: str) -> Unavailable:
+    return Unavailable(
+        f"the engine (pid {holder.pid}) has not answered {verb!r}: it is stopped, or hangs",
+        "it may still carry it out",
+        f"look: taskdeck status; if it was stopped: kill -CONT {holder.pid}; with --key an add can safely be repeated",
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     found = taskdeck("status", "--json").lines[0]
     assert found["counts"]["PENDING"] == 1
     names = "database exists engine stopping config counts workers holds leftovers anchor storage descendants"
-    names += " alerts gave_up"
+    names += " alerts gave_up answers"
     assert set(found) == set(nothing) == set(names.split())
 
 
@@ -426,6 +427,32 @@ def test_a_mistake_in_the_file_keeps_nobody_from_the_engine_that_works_without_i
         assert ("works on without it" in ended.err) is reached
         for words in (["config", "check"], ["run"], ["restart"]):
             assert taskdeck(*words, code=78).out == ""
+
+
+@fault("TF131")
+def test_an_engine_that_is_stopped_is_told_of_as_silent_and_its_end_is_not_waited_for(
+    taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from taskdeck.engine import commands
+
+    monkeypatch.setattr(commands, "PING_WITHIN", 0.05)
+    monkeypatch.setattr(commands, "ANSWER_WITHIN", 0.05)
+    path = taskdeck.folder / "e.sock"
+    with socket.socket(
+        socket.AF_UNIX
+    ) as frozen:  # connections wait in its queue, as those of a stopped process do
+        frozen.bind(str(path))
+        frozen.listen(8)
+        with DatabaseLock(taskdeck.db, role="engine", incarnation="x", socket=path) as lock:
+            assert lock.acquire()
+            shown = taskdeck("status").out
+            assert f"does not answer: it begins, is stopped (kill -CONT {os.getpid()}), or hangs" in " ".join(
+                shown.split()
+            )
+            assert taskdeck("status", "--json").lines[0]["answers"] is False
+            err = taskdeck("add", "--", "true", code=75).err
+            assert f"(pid {os.getpid()}) has not answered 'submit'" in err
+            assert "it may still carry it out" in err
 
 
 def test_a_held_lock_shows_as_a_running_engine(taskdeck: Calls, seed: Seed) -> None:

@@ -67,6 +67,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             return base | {
                 "exists": True,
                 "engine": engine,
+                "answers": bool(told) if engine.running else None,
                 "stopping": bool(told.get("stopping")),
                 "config": told.get("config"),
                 "storage": told.get("storage"),
@@ -83,6 +84,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
         engine = views.holder(line.config)
         told = description(line) if engine.running else {}  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
+        running |= {"answers": bool(told) if engine.running else None}
         running |= {key: told.get(key) for key in ("config", "storage", "descendants")}
         return base | {"exists": False} | running | nothing
 
@@ -92,6 +94,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
     return look.fields(
         [
             ("engine", _engine(found["engine"], found["stopping"])),
+            ("SILENT", _silence(found)),
             ("tasks", _tasks(found["counts"], running=running or any(map(_goes_on, found["workers"])))),
             ("workers", _workers([each for each in found["workers"] if running or each.alive])),
             ("held", "\n".join(map(_hold, found["holds"]))),
@@ -143,6 +146,14 @@ def next_steps(counts: dict[str, int], engine: views.EngineView) -> list[str]:
 def _hold(hold: views.HoldView) -> str:
     what, target = views.hold_named(hold.scope), views.hold_target(hold.scope)
     return look.tidy(f"{what}, by {hold.actor} (let it go on: taskdeck resume {target})")
+
+
+def _silence(found: dict[str, Any]) -> str:
+    """What to do about an engine that holds its database and says nothing: it begins, is stopped, or hangs."""
+    if found["answers"] is not False:
+        return ""
+    pid = found["engine"].pid
+    return f"it does not answer: it begins, is stopped (kill -CONT {pid}), or hangs (its supervisor ends it after 30 s)"
 
 
 def _engine(engine: views.EngineView, stopping: bool) -> str:
