@@ -21,7 +21,6 @@ from ..rules.route_settings import RouteSettings
 from ..rules.selection import Candidate, Situation, Start, WorkerRoom, choose
 from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import (
-    alerts,
     attempts,
     batches,
     checkpoints,
@@ -39,7 +38,7 @@ from ..store.batches import Begun
 from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
-from . import dated, rollback, setting_aside
+from . import dated, rollback, setting_aside, shortages
 from .attempt_logs import log_path
 from .leasing import Leasing
 from .messages import Run
@@ -92,7 +91,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     situation = _situation(tx, limits, policies)
     waiting = _candidates(tx, limits, situation, policies) if limits.workers else []
     choice = choose(waiting, situation)
-    _tell_of_missing_routes(tx, situation, [each for each in waiting if each.id in choice.waits])
+    shortages.tell(tx, situation, [each for each in waiting if each.id in choice.waits])
     starts = choice.starts[: limits.most]
     limits.leasing.forget()
     runs = _begin_plain(tx, starts, limits, policies)
@@ -134,24 +133,6 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     )
     verifies = routes.verify_soon(tx, sorted(to_verify), limits.routing)
     return Dispatched(runs, suspects, requests.wishes(tx), wake_at, verifies)
-
-
-def _tell_of_missing_routes(tx: Transaction, situation: Situation, waiting: list[Candidate]) -> None:
-    """One alert where due tasks wait for routes that all fail or are switched off, until one of them can be had (TF192)."""
-    wanted = dict.fromkeys(each.route for each in waiting if each.route and not each.allow_direct)
-    for name in alerts.subjects(tx, NO_ROUTE):
-        room = situation.routes.get(name)
-        if room is not None and not room.out:
-            alerts.over(tx, NO_ROUTE, f"route {name} can be had again", name)
-        elif room is None and name not in wanted:
-            alerts.over(tx, NO_ROUTE, f"nobody waits for route {name} any more", name)
-    for name in wanted:
-        room = situation.routes.get(name)
-        if room is None:
-            alerts.stands(tx, NO_ROUTE, f"there is no route or group {name}, and tasks wait for it", name)
-        elif room.out:
-            told = f"route {name}: 0 of {room.total} usable, tasks wait: {room.words}"
-            alerts.stands(tx, NO_ROUTE, told, name)
 
 
 def _begin_plain(
@@ -308,8 +289,6 @@ def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
     )
 
 
-NO_ROUTE = "no_route"
-"""The reason of the alert that no route of a group can be had."""
 _SPARE = 8
 """Some more of each lane than can start, since a suspect that waits for a worker of its own must not hide those behind it."""
 

@@ -267,3 +267,38 @@ def test_a_rest_of_a_unit_goes_on_over_a_reboot(scratch: Scratch) -> None:
     scratch.clock.advance(1)
     engine.tick()
     assert scratch.slots() == {"phone": "AVAILABLE"}
+
+
+def test_a_pool_of_which_every_unit_is_at_fault_raises_one_alert_until_one_is_back(scratch: Scratch) -> None:
+    scratch.declare(phone("a"), phone("b"))
+    engine = Engine(scratch)
+    for _ in range(2):
+        use_any(engine)
+    scratch.add(needs='["phone"]')
+    for _ in range(3):
+        assert engine.tick() == []
+    assert scratch.query("SELECT reason, subject, message FROM standing_alert") == [
+        ("no_resource", "phone", "pool phone: 0 of 2 usable, tasks wait: 2 FAULT")
+    ]
+    assert scratch.events().count(("ALERT_RAISED", "no_resource")) == 1
+    scratch.do(slots.act, slots.RESOURCES, "a", "reset", ANN)
+    assert len(engine.tick()) == 1
+    assert scratch.query("SELECT reason FROM standing_alert") == []
+    scratch.add(needs='["phone"]')  # the other one is in use, which is no shortage
+    scratch.do(slots.act, slots.RESOURCES, "b", "disable", ANN)
+    assert engine.tick() == []
+    assert scratch.query("SELECT reason FROM standing_alert") == []
+
+
+def use_any(engine: Engine) -> None:
+    """One task that uses whichever phone it gets, and names it at fault."""
+    task_id = engine.scratch.add(needs='["phone"]')
+    (run,) = [each for each in engine.tick() if each.task_id == task_id]
+    engine.begin(run)
+    failure = Failure(
+        FailureClass.RESOURCE_FAULT, "broken", "it broke", "a test", detail=run.resources["phone"][0]
+    )
+    engine.end(run, "failed", failure=msgspec.json.encode(failure).decode())
+    engine.scratch.do(
+        lambda tx: tx.connection.execute("UPDATE task SET next_run_at = '2099-01-01T00:00:00.000000Z'")
+    )
