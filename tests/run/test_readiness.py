@@ -134,8 +134,9 @@ async def test_one_that_fails_again_and_again_is_a_fault_with_an_alert(scratch: 
         assert await desk.tick() == []
         scratch.clock.advance(60.0)
     assert scratch.slots() == {"gpu-1": "FAULT"}
-    [(message,)] = scratch.query("SELECT message FROM event_log WHERE event_type = 'ALERT_RAISED'")
-    assert "3 checks in a row failed: /no/such/file is not there" in message
+    told = dict(scratch.query("SELECT reason, message FROM event_log WHERE event_type = 'ALERT_RAISED'"))
+    assert set(told) == {"resource_fault", "no_resource"}
+    assert "3 checks in a row failed: /no/such/file is not there" in told["resource_fault"]
     await desk.readiness.stop()
 
 
