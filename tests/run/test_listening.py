@@ -118,7 +118,7 @@ async def test_an_engine_that_found_the_lock_free_writes_nothing_while_another_a
     heard.lock.file.unlink()
     config = load(db=heard.scratch.path, environ={"HOME": str(tmp_path)}, cwd=tmp_path)
     before = heard.scratch.query("SELECT count(*) FROM engine")
-    second = Engine(config, heard.scratch.clock, verbs={}, redactor=Redactor(), code_version="0")
+    second = Engine(config, heard.scratch.clock, verbs={}, together={}, redactor=Redactor(), code_version="0")
     with pytest.raises(AlreadyRunning, match="another engine answers there"):
         await second.run()
     assert heard.scratch.query("SELECT count(*) FROM engine") == before

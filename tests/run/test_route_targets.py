@@ -427,7 +427,7 @@ def test_four_attempts_that_report_the_same_dead_route_at_once_make_one_alert_of
     for _ in range(4):
         assert engine.tick() == []
         scratch.clock.advance(1)
-    raised = [reason for kind, reason in scratch.events() if kind == "ALERT_RAISED"]
+    raised = [str(reason) for kind, reason in scratch.events() if kind == "ALERT_RAISED"]
     assert sorted(raised) == ["no_route", "route_fault"]
     assert scratch.query("SELECT reason, count(*) FROM standing_alert GROUP BY reason") == [("no_route", 1)]
 

@@ -36,7 +36,7 @@ async def test_a_wrong_token_at_the_control_socket_is_in_no_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     config = load(db=tmp_path / "t.db", environ={"HOME": str(tmp_path)}, cwd=tmp_path)
-    engine = Engine(config, ManualClock(), verbs={}, redactor=Redactor(), code_version="0")
+    engine = Engine(config, ManualClock(), verbs={}, together={}, redactor=Redactor(), code_version="0")
     server = await serve(tmp_path / "r" / "s.sock", engine._serve)
     try:
         link = await open_link(server.path)
