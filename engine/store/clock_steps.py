@@ -14,9 +14,10 @@ from .tasks import ENGINE
 from .transaction import Transaction
 
 _TASKS = (
-    "SELECT id, updated_at AS began, next_run_at AS until FROM task WHERE state IN ('PENDING','RETRYING')"
-    " AND (state = 'RETRYING' OR reason NOT IN ('created','user_retry')) AND updated_at > ? AND next_run_at > ?"
+    "SELECT id, updated_at AS began, next_run_at AS until FROM task WHERE state IN ('PENDING','RETRYING','PAUSED')"
+    " AND NOT (next_run_at = scheduled_at AND scheduled_at > created_at) AND updated_at > ? AND next_run_at > ?"
 )
+"""All but those whose time was named when they were added. What was added for no time was due at once, and still is."""
 _REQUESTS = (
     "SELECT id, created_at AS began, not_before AS until FROM request"
     f" WHERE done_at IS NULL AND created_at > ? AND {DATED}"

@@ -22,6 +22,7 @@ from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.route_settings import RouteSettings
 from taskdeck.engine.rules.selection import WorkerRoom
 from taskdeck.engine.rules.timing import add_seconds, seconds_between, utc_text
+from taskdeck.engine.run import control
 from taskdeck.engine.run.clock_watch import ClockWatch
 from taskdeck.engine.run.dispatch import Limits, dispatch
 from taskdeck.engine.run.leasing import Leasing
@@ -100,6 +101,21 @@ def test_a_step_forward_starts_what_waits_early_and_once(scratch: Scratch, step:
     scratch.do(restart_waits)
     assert started(scratch) == []
     assert scratch.one("SELECT count(*) FROM attempt WHERE task_id = ?", task["id"]) == 2
+
+
+@fault("TF087")
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_was_added_for_no_time_by_a_clock_ahead_is_due_at_once(scratch: Scratch, paused: bool) -> None:
+    scratch.worker()
+    task_id = scratch.add()
+    if paused:
+        scratch.do(control.act, "pause", scratch.row(task_id), ANN, {})
+    scratch.clock.step(-YEARS)
+    assert started(scratch) == []
+    assert scratch.do(restart_waits) == [task_id]
+    if paused:
+        scratch.do(control.act, "resume", scratch.row(task_id), ANN, {})
+    assert started(scratch) == [task_id]
 
 
 def test_a_time_that_a_person_named_is_left_as_it_is(scratch: Scratch) -> None:
