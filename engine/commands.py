@@ -561,6 +561,12 @@ def _inventory(parent: str, verb: str) -> Any:
     return unit
 
 
+def _route_remove(tx: Transaction, args: Mapping[str, Any], actor: str) -> list[dict[str, Any]]:
+    from .store.inventory import remove_route
+
+    return [_named(tx, lambda tx, name=name: remove_route(tx, name, actor), name) for name in args["ids"]]
+
+
 def _rest(parent: str) -> Any:
     """Let resources or routes rest for `seconds`."""
 
@@ -697,6 +703,7 @@ _UNITS: Mapping[str, Any] = {
     "route_disable": _inventory("route", "disable"),
     "route_reset": _inventory("route", "reset"),
     "route_add": _route_add,
+    "route_remove": _route_remove,
     "route_import": _route_import,
 }
 

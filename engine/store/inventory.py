@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from peewee import fn
 
+from ..errors import NotFound, Refused
 from ..rules import resources as rules
 from ..rules.route_merge import KnownRoute
 from . import tables as t
@@ -53,6 +54,33 @@ def put_route(tx: Transaction, declared: Declared, origin: str) -> None:
     """Bring one route to what is declared of it; columns that it does not name stay as they are."""
     _upsert(tx, ROUTES, t.Route, declared, origin)
     _health_rows(tx, [declared])
+
+
+def remove_route(tx: Transaction, route_id: str, actor: str) -> str:
+    """Take out a route that a person has added or imported. Returns what became of it.
+
+    A live lease goes on to its end; its history stays, and adding or importing it again brings it back. Raises `NotFound`,
+    and `Refused` for one that the configuration declares.
+    """
+    row = tx.row("SELECT origin FROM route WHERE route_id = ? AND removed_at IS NULL", route_id)
+    if row is None:
+        raise NotFound(f"there is no route {route_id!r}", remedy="see: taskdeck route list")
+    if row["origin"] == "config":
+        raise Refused(
+            f"route {route_id} is declared by the configuration",
+            "it would be back with the next reload",
+            f"take its [[routes]] table out there, or: taskdeck route disable {route_id}",
+        )
+    tx.connection.execute(
+        "UPDATE route SET removed_at = ?, updated_at = ?, config_rev = config_rev + 1 WHERE route_id = ?",
+        (tx.now, tx.now, route_id),
+    )
+    tx.connection.execute("DELETE FROM affinity WHERE route_id = ?", (route_id,))
+    tx.event("OPERATOR_ROUTE", actor=actor, route_id=route_id, reason="removed")
+    held = [slot["task_id"] for slot in ROUTES.rows(tx, "s.route_id = ?", route_id) if slot["task_id"]]
+    return (
+        f"is removed{'; ' + ', '.join(f'#{each}' for each in held) + ' keeps it to its end' if held else ''}"
+    )
 
 
 def known_routes(connection: sqlite3.Connection) -> list[KnownRoute]:

@@ -274,6 +274,32 @@ def test_a_route_is_added_by_its_url_and_a_password_in_it_is_refused(
     assert taskdeck("route", "add", "http://bob@r.example.net:8080", "--id", "q", code=4).err
 
 
+def test_a_route_that_was_added_is_removed_and_one_that_is_declared_is_not(
+    taskdeck: Calls, stock: Inventory
+) -> None:
+    holder = stock.seed.running(stock.seed.worker())
+    stock.take(holder, route="us-1")
+    stock.seed.sql("UPDATE route SET origin = 'config' WHERE route_id = 'eu-1'")
+    told = taskdeck("route", "remove", "us-1", "eu-1", "nosuch", code=4)
+    assert told.out == f"us-1 is removed; #{holder} keeps it to its end\n"
+    assert "route eu-1 is declared by the configuration" in told.err
+    assert "there is no route 'nosuch'" in told.err
+    (kept, gone) = taskdeck("route", "list", "--json").lines
+    assert (kept["id"], gone["id"], gone["tasks"]) == ("eu-1", "us-1", [holder])
+    assert gone["removed_at"]
+    stock.give_back(holder)
+    assert [each["id"] for each in taskdeck("route", "list", "--json").lines] == ["eu-1"]
+    assert taskdeck("route", "remove", "us-1", code=3).err
+    taskdeck("route", "add", "socks5://h.example.net:1080", "--id", "us-1", "--group", "us")
+    assert [each["id"] for each in taskdeck("route", "list", "--json").lines] == ["eu-1", "us-1"]
+    reasons = [
+        each["reason"]
+        for each in taskdeck("events", "--json").lines
+        if each["event_type"] == "OPERATOR_ROUTE"
+    ]
+    assert reasons == ["removed", "added"]
+
+
 @pytest.mark.parametrize(
     "url",
     ["bob:Hunter2pw:127.0.0.1:38833", "http://bob:Hunter2pw:127.0.0.1:1", "http://bob:Hun/Hunter2pw@h:1"],

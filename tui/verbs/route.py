@@ -146,6 +146,12 @@ def _label(text: str) -> tuple[str, str]:
 
 
 @route.command()
+def remove(ctx: typer.Context, ids: named.Ids) -> int:
+    """Take out routes that were added or imported; what holds one keeps it to its end."""
+    return named.act(ctx.obj, "route_remove", ids)
+
+
+@route.command()
 def enable(ctx: typer.Context, ids: named.Ids) -> int:
     """Put routes into service: each is used once it has passed a check."""
     return named.act(ctx.obj, "route_enable", ids)
