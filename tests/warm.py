@@ -2,7 +2,8 @@
 
 What a person's shell would start takes a third of a second of computing before it does anything; hundreds of tests start one.
 The process is the same in all else: its own directory, variables, streams and session; what it replaces itself by
-(`taskdeck run` becomes the supervisor) is a fresh program. Tests of the start itself take the installed script.
+(`taskdeck run` becomes the supervisor) is a fresh program. Tests of the start itself take the installed script. Whoever
+has a connection of his own to the database must not start one: SQLite knows its files by what the parent has open.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -54,8 +54,8 @@ def test_cancel_reaches_every_kind_of_running_command(shared: Deck) -> None:
 def test_a_running_command_is_stopped_where_it_stands_and_goes_on(shared: Deck, tmp_path: Path) -> None:
     deck = shared
     out = tmp_path / "out"
+    os.mkfifo(tmp_path / "gate")
     task_id = deck.add("--", "sh", "-c", f"read line < {tmp_path}/gate; echo $line > {out}")
-    subprocess.run(["mkfifo", str(tmp_path / "gate")], check=True)
     pid = deck.until_command(task_id)
     deck.ok("pause", task_id)
     deck.until_state(task_id, "PAUSED")
