@@ -41,7 +41,7 @@ class Candidate(Struct, frozen=True):
     target: str = ""
     """The host that it works on; empty = unknown."""
     fresh: bool = False
-    """It waits to begin for the first time, so that there is nothing to resume or to roll back."""
+    """It may be that there is nothing to resume or to roll back; looked up when it begins."""
 
     @property
     def is_plain(self) -> bool:

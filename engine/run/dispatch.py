@@ -155,14 +155,18 @@ def _begin_all(
     tx: Transaction, ids: list[int], worker_id: int, limits: Limits, policies: Policies
 ) -> list[Run]:
     rows = {row["id"]: row for row in batches.fresh(tx, ids)}
-    paths = {task_id: log_path(limits.logs, task_id, 1) for task_id in ids if task_id in rows}
-    begun = batches.begin_all(tx, list(paths.items()), worker_id, limits.lease) if paths else []
+    new = [
+        (task_id, number, log_path(limits.logs, task_id, number))
+        for task_id, number in ((each, rows[each]["attempt"] + 1) for each in ids if each in rows)
+    ]
+    begun = batches.begin_all(tx, new, worker_id, limits.lease) if new else []
+    paths = {task_id: path for task_id, _, path in new}
     return [_fresh_run(rows[each.task_id], each, paths[each.task_id], policies) for each in begun]
 
 
 def _fresh_run(seen: Mapping[str, Any], begun: Begun, path: str, policies: Policies) -> Run:
     policy = policies.of(seen)
-    task = {**seen, "attempt": 1, "fence": begun.fence}
+    task = {**seen, "attempt": begun.number, "fence": begun.fence}
     return _run(task, begun.attempt_id, path, policy, **_own(task, NOT_BEGUN, policy))
 
 
@@ -284,7 +288,7 @@ def candidate(row: Mapping[str, Any], policies: Policies) -> Candidate:
         next_run_at=row["next_run_at"],
         suspect=bool(row["suspect"]),
         target=row["target"],
-        fresh=not row["attempt"],
+        fresh=row["state"] == "PENDING",
         **policies.needs_of(row),
     )
 

@@ -29,14 +29,15 @@ THESE = "(SELECT value FROM json_each(?{}))".format
 
 _FRESH = (
     "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, bandwidth, retry_count,"
-    " scheduled_at FROM task"
-    f" WHERE id IN {THESE(1)} AND state = 'PENDING' AND attempt = 0 AND ending IS NULL"
+    " scheduled_at, attempt FROM task"
+    f" WHERE id IN {THESE(1)} AND state = 'PENDING' AND ending IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
 )
 # The plus signs keep the planner from going through the states to the ids instead of the other way round.
 _BEGIN = (
-    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = 1, fence = :first + these.key, started_at = :now,"
-    " updated_at = :now{} FROM json_each(:these) AS these"
-    " WHERE task.id = these.value AND +task.state = 'PENDING' AND +task.attempt = 0"
+    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = attempt + 1, fence = :first + these.key,"
+    " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
+    " WHERE task.id = these.value AND +task.state = 'PENDING'"
 )
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
@@ -83,29 +84,36 @@ class Begun(NamedTuple):
     task_id: int
     fence: int
     attempt_id: int
+    number: int
 
 
 def fresh(tx: Transaction, task_ids: Collection[int]) -> list[dict[str, Any]]:
-    """The rows of those among these tasks that wait to begin for the first time, with what their attempt needs of them."""
+    """The rows of those among these tasks that wait to begin from the beginning, with what their attempt needs of them."""
     return tx.rows(_FRESH, as_json(task_ids))
 
 
-def begin_all(tx: Transaction, tasks: Sequence[tuple[int, str]], worker_id: int, lease: float) -> list[Begun]:
-    """Make these fresh tasks (id, path of the attempt's log) RUNNING on a worker, each with a fence and an open attempt."""
+def begin_all(
+    tx: Transaction, tasks: Sequence[tuple[int, int, str]], worker_id: int, lease: float
+) -> list[Begun]:
+    """Make these fresh tasks RUNNING on a worker, each with a fence and an open attempt: id, number of the attempt that
+    begins, path of its log."""
     check(tasks[0][0], PENDING, RUNNING, "dispatched", ENGINE)
-    ids = [task_id for task_id, _ in tasks]
+    ids = [task_id for task_id, _, _ in tasks]
     fences = tx.next_fences(len(ids))
     held = leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
     changed = tx.connection.execute(sql, {**held, "first": fences[0], "now": tx.now, "these": as_json(ids)})
     expect(len(ids), changed)
     rows = [
-        (task_id, 1, worker_id, fence, 0, tx.now, path)
-        for (task_id, path), fence in zip(tasks, fences, strict=True)
+        (task_id, number, worker_id, fence, 0, tx.now, path)
+        for (task_id, number, path), fence in zip(tasks, fences, strict=True)
     ]
     insert(tx.connection, *OPEN, rows)
     found = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
-    begun = [Begun(task_id, fence, row[0]) for task_id, fence, row in zip(ids, fences, found, strict=True)]
+    begun = [
+        Begun(task_id, fence, row[0], number)
+        for (task_id, number, _), fence, row in zip(tasks, fences, found, strict=True)
+    ]
     tx.add(_dispatched(each, worker_id, tx.now) for each in begun)
     return begun
 
@@ -156,8 +164,12 @@ def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
 
 
 def _dispatched(begun: Begun, worker_id: int, now: str) -> Event:
-    payload = f'{{"from":"PENDING","to":"RUNNING","attempt":1,"fence":{begun.fence},"worker":{worker_id},"resumes_at":0}}'
-    return event(begun.task_id, worker_id, "TASK_STATE", "dispatched", "attempt 1", payload, now)
+    payload = (
+        f'{{"from":"PENDING","to":"RUNNING","attempt":{begun.number},"fence":{begun.fence},"worker":{worker_id},'
+        '"resumes_at":0}'
+    )
+    told = f"attempt {begun.number}"
+    return event(begun.task_id, worker_id, "TASK_STATE", "dispatched", told, payload, now)
 
 
 def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from taskdeck.engine.rules.declarations import ResourceDeclaration
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
+from taskdeck.engine.run.losing import take_all
 from taskdeck.engine.run.messages import Outcome, Save, Started
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
@@ -136,10 +138,11 @@ def test_tasks_that_begin_together_have_fences_and_attempts_of_their_own(scratch
     assert replay.check(scratch.path) == []
 
 
-def begin_one_by_one(tx: Transaction, new: list[tuple[int, str]], worker_id: int, lease: float) -> None:
-    for task_id, path in new:
+def begin_one_by_one(tx: Transaction, new: list[tuple[int, int, str]], worker_id: int, lease: float) -> None:
+    for task_id, number, path in new:
         claim = tasks.Claim(task_id, TaskState.PENDING, worker_id)
         row = tasks.claim(tx, claim, tasks.get(tx, task_id), lease, resumes_at=0)
+        assert row["attempt"] == number
         attempts.open_attempt(tx, row, path)
 
 
@@ -148,7 +151,11 @@ def test_tasks_that_begin_together_are_the_same_as_one_by_one(tmp_path: Path) ->
     for name, begins in (("together", batches.begin_all), ("alone", begin_one_by_one)):
         (tmp_path / name).mkdir()
         scratch = Scratch(tmp_path / name)
-        new = [(scratch.add(payload=str(number)), f"{number}.log") for number in range(40)]
+        new = [(scratch.add(payload=str(number)), 1, f"{number}.log") for number in range(40)]
+        for task_id in (3, 7, 7, 9):  # these were lost before, once or twice
+            lost = scratch.start(task_id, scratch.worker(f"w-{scratch.one('SELECT count(*) FROM attempt')}"))
+            scratch.do(take_all, [lost], "it was lost", {lost["fence"]}, scratch.policies, 9)
+            new[task_id - 1] = (task_id, lost["attempt"] + 1, "again.log")
         worker_id = scratch.worker()
         scratch.clock.advance(2.5)
         scratch.do(begins, new, worker_id, 300.0)
@@ -156,6 +163,24 @@ def test_tasks_that_begin_together_are_the_same_as_one_by_one(tmp_path: Path) ->
         found.append(told(scratch))
         scratch.close()
     assert found[0] == found[1]
+    assert scratch_numbers(found[0]) == {1: 37, 2: 2, 3: 1}
+
+
+def scratch_numbers(found: dict[str, list[Any]]) -> dict[int, int]:
+    """How many tasks run so many-th attempts."""
+    latest = {row[1]: row[2] for row in found["attempt"]}
+    return dict(Counter(latest.values()))
+
+
+def test_tasks_with_a_checkpoint_do_not_begin_with_those_that_have_none(scratch: Scratch) -> None:
+    saved, plain = scratch.running(), scratch.running()
+    scratch.do(recorder_of(scratch).record, saved["worker_id"], [Save(1, saved["id"], saved["fence"], "{}")])
+    rows = [scratch.row(each["id"]) for each in (saved, plain)]
+    scratch.do(take_all, rows, "they were lost", {row["fence"] for row in rows}, scratch.policies, 3)
+    assert [row["id"] for row in scratch.do(batches.fresh, [saved["id"], plain["id"]])] == [plain["id"]]
+    runs = {run.task_id: run for run in Engine(scratch).tick()}
+    assert (runs[saved["id"]].attempt, runs[saved["id"]].checkpoint_seq) == (2, 1)
+    assert (runs[plain["id"]].attempt, runs[plain["id"]].checkpoint_seq) == (2, 0)
 
 
 def test_one_that_has_begun_meanwhile_keeps_the_others_from_beginning_with_it(scratch: Scratch) -> None:
@@ -163,7 +188,7 @@ def test_one_that_has_begun_meanwhile_keeps_the_others_from_beginning_with_it(sc
     scratch.start(first, scratch.worker("w-other"))
     worker_id, before = scratch.worker(), told(scratch)
     with pytest.raises(Exception, match="2 rows were to change together, and 1 did"):
-        scratch.do(batches.begin_all, [(first, "a.log"), (second, "b.log")], worker_id, 300.0)
+        scratch.do(batches.begin_all, [(first, 1, "a.log"), (second, 1, "b.log")], worker_id, 300.0)
     assert told(scratch) == before
 
 
