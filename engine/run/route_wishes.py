@@ -159,7 +159,7 @@ def heads(
     while len(found) < limit:
         rows = tasks.due(tx, lane, limit, condition, args, aside=aside, after=last)
         for row in rows:
-            needs, value = policies.needs_of(row), _value(row["payload"], demand.affinity)
+            needs, value = policies.needs_of(row), msgspec.json.decode(row["kept_by"])[0]
             free = value is None or not bound_pools.isdisjoint(needs["needs"])  # what it holds decides then
             if free or room.take(needs["route"], encode(value), row["target"]):
                 found.append(row)

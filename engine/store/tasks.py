@@ -289,10 +289,9 @@ class Aside:
         return msgspec.json.encode(self._known).decode()
 
 
-_BESIDE = (
-    " AND json_extract(payload, :path, :path) || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
-)
+_KEPT_BY = "json_extract(payload, :path, :path)"
 """Two paths give both values as a JSON array, in which 1, "1" and true differ."""
+_BESIDE = f" AND {_KEPT_BY} || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
 _AFTER = (
     " AND next_run_at >= CASE level.priority WHEN :priority THEN :due ELSE '' END"
     " AND (effective_priority, next_run_at, id) > (:priority, :due, :id)"
@@ -317,7 +316,8 @@ def due(
 ) -> list[dict[str, Any]]:
     """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start.
 
-    With `aside` none of those, and the payload of the others; `after` a row, only what comes behind it.
+    With `aside` none of those; of the others `kept_by` is the value of its field, as a JSON array that holds it twice.
+    `after` a row, only what comes behind it.
     """
     more: dict[str, Any] = {"priority": -(2**63), **(args or {})}
     if aside is not None:
@@ -330,7 +330,7 @@ def due(
     # yet with each tick. The join goes through both in order, so that it ends with the limit, with nothing sorted.
     sql = (
         f"{_LEVELS_OF_LANE}SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct,"
-        f" target, attempt{'' if aside is None else ', payload'}"
+        f" target, attempt{'' if aside is None else f', {_KEPT_BY} AS kept_by'}"
         f" FROM level CROSS JOIN {_BY_LANE} WHERE lane = :lane AND effective_priority = level.priority AND {_WAITING}"
         f" AND next_run_at <= :now AND {condition} LIMIT :limit"
     )
