@@ -20,7 +20,7 @@ from urllib.parse import quote, quote_plus
 from .cleaning import clean
 from .secret_names import Names, is_directory, word_set
 from .secret_shapes import Span, shapes
-from .tool_options import tool_named, tool_secret
+from .tool_options import is_set, tool_named, tool_secret
 
 __all__ = ["MASK", "Finding", "Redactor", "clean", "find_secrets"]
 
@@ -51,7 +51,7 @@ _PROSE = word_set(
     "a an and are as at be but by can cannot for from has have if in invalid is it its must may missing needs not of "
     "option options flag argument on or required requires set shall should that the then this to use used value was "
     "were when which will with wrong you your expired failed incorrect rejected given twice again here unknown "
-    "accepted denied empty absent revoked refreshed received found ok bearer basic digest negotiate apikey token"
+    "accepted denied permission empty absent revoked refreshed received found ok bearer basic digest negotiate apikey token"
 )
 
 
@@ -142,6 +142,8 @@ class Redactor:
             tool = tool_named(item, whole=True) or tool
             whole = Span(0, len(item), f"value of {before}")
             if self._is_secret_option(before) and not _NO_SECRET.fullmatch(item):
+                spans[at].append(whole)
+            elif at > 2 and before in self._names and is_set(argv, at) and not _NO_SECRET.fullmatch(item):
                 spans[at].append(whole)
             elif place := self._assigned(item):
                 spans[at].append(place)

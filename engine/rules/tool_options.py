@@ -7,6 +7,7 @@ password.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from .secret_names import word_set
 
@@ -19,7 +20,7 @@ _WHOLE = {
     "mosquitto_pub": "-P", "mosquitto_sub": "-P", "vncpasswd": "-p", "xfreerdp": "/p:*", "ipmitool": "-P",
     "rabbitmqadmin": "-p", "influx": "-p", "cqlsh": "-p", "smbmap": "-p",
     "crackmapexec": "-p", "az": "-p", "oc": "-p", "cf": "-p", "snmpwalk": "-A -X -c",
-    "snmpget": "-A -X -c",
+    "snmpget": "-A -X -c", "openssl": "-k -K",
 }  # fmt: skip
 # Options whose value is `user:secret` or `user%secret`.
 _LOGIN = {
@@ -28,6 +29,9 @@ _LOGIN = {
     "https": "-a --auth",
     "smbclient": "-U --user",
 }
+_SLASHED = frozenset(("sqlplus", "rman", "expdp", "impdp", "exp", "imp", "sqlldr"))
+"""Tools whose first word may be `user/secret@database`."""
+_SETTERS = frozenset(("set", "config", "configure", "config:set"))
 _LOGIN |= {"ab": "-A -P", "rpcclient": "-U --user", "net": "-U --user", "xh": "-a --auth"}
 # Tools that mean something else by -p: no guess there.
 _OTHER_P = word_set(
@@ -37,7 +41,7 @@ _OTHER_P = word_set(
     "ftp rclone snmptrap java flask uvicorn gunicorn hugo jekyll php ng vite webpack prettier eslint mocha jest which "
     "type valgrind go dotnet kubectl terraform ansible-playbook bc gzip zstd unshare virsh qemu screen tmux"
 )
-_KNOWN = frozenset(_WHOLE) | frozenset(_LOGIN) | _OTHER_P
+_KNOWN = frozenset(_WHOLE) | frozenset(_LOGIN) | _SLASHED | _OTHER_P
 _TOOL_IN_TEXT = re.compile(
     r"(?<![\w.-])(?:"
     + "|".join(sorted(map(re.escape, frozenset(_WHOLE) | frozenset(_LOGIN)), reverse=True))
@@ -57,6 +61,8 @@ def tool_named(text: str, *, whole: bool = False) -> str:
 
 def tool_secret(tool: str, before: str, item: str, *, known_only: bool = False) -> tuple[int, int] | None:
     """Where in `item`, which stands behind `before`, `tool` takes a secret."""
+    if tool in _SLASHED and (found := re.fullmatch(r"(\w+/)([^@/\s]+)(?:@\S*)?", item)):
+        return None if _is_reference(found[2]) else found.span(2)
     start = _login(tool, before, item)
     if start is None:
         start = _whole(tool, before, item)
@@ -71,6 +77,15 @@ def tool_secret(tool: str, before: str, item: str, *, known_only: bool = False) 
     if start is None or _is_reference(item[start:]):
         return None
     return start, len(item)
+
+
+def is_set(argv: Sequence[str], at: int) -> bool:
+    """Is this the value of a setting (`aws configure set NAME VALUE`), and not a word of some helper's name?"""
+    value = argv[at]
+    names_nothing = (
+        value.startswith("-") or argv[at - 1].startswith("-") or not re.fullmatch(r"\S{8,}", value)
+    )
+    return not names_nothing and any(map(str.isdigit, value)) and not _SETTERS.isdisjoint(argv[1 : at - 1])
 
 
 def _whole(tool: str, before: str, item: str) -> int | None:

@@ -19,6 +19,10 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_X
 PRIVATE_KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\nhunter2\n-----END OPENSSH PRIVATE KEY-----"
 
 SECRET_ARGV = [
+    ["aws", "configure", "set", "aws_secret_access_key", "hunter2hunter2"],
+    ["npm", "config", "set", "//registry.example.org/:_authToken", "hunter2hunter2"],
+    ["openssl", "enc", "-k", "hunter2"],
+    ["/opt/oracle/sqlplus", "-s", "scott/hunter2@db"],
     ["cmd", "--password", "hunter2"],
     ["cmd", "-p", "hunter2"],
     ["cmd", "--token=hunter2"],
@@ -131,6 +135,7 @@ HARMLESS = [
     "token: expired",
     "git commit -m fix the token: handling of long ones",
     "login ok, password accepted; password: accepted",
+    "'/etc/passwd': Permission denied",
 ]
 
 HARMLESS_ARGV = [
@@ -151,6 +156,11 @@ HARMLESS_ARGV = [
     ["git", "checkout", "3f786850e387550fdab836ed7e6dc881de23001b"],
     ["curl", "-u", "user", "https://h/x?key=name"],
     ["./backup.sh", "--all"],
+    ["git", "config", "credential.helper", "store-by-system"],
+    ["git", "config", "credential.helper", "cache --timeout=3600"],
+    ["grep", "password", "file2026.txt"],
+    ["sqlplus", "scott@db", "@run/all2.sql"],
+    ["openssl", "enc", "-k", "env:PW"],
 ]
 
 
