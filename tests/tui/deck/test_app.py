@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from taskdeck.engine import commands
 from taskdeck.engine.clock import ManualClock, SystemClock
@@ -347,6 +348,17 @@ async def test_an_empty_database_shows_empty_panes(seed: Seed) -> None:
             await opened.press(key)
         await opened.press("2", "p", "c", "r", "w", "l", "e", "enter", "space")
         await opened.reads("0 of 0")
+
+
+@fault("TF165")
+async def test_what_falls_on_the_keyboard_by_the_thousand_costs_the_loop_a_bounded_line(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.press("slash")
+        line = opened.app.query_one("#prompt-line", Input)
+        line.insert_text_at_cursor("x" * 499)
+        await opened.press("x", "y", "z")
+        assert len(line.value) == 500
 
 
 @fault("TF166")

@@ -19,6 +19,8 @@ from .cells import fit, shown
 
 REMEMBERED = 50
 """Lines of each kind."""
+LONGEST = 500
+"""Characters of a line: each key costs the loop, which is the engine's too, as much as the line is long."""
 STAYS = 6
 """Seconds for which something that was said is shown."""
 MOST_ROWS = 4
@@ -191,7 +193,7 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__(id="prompt")
         self._sign = Static(Content(":"), id="prompt-sign", markup=False)
-        self._line = _Line(id="prompt-line", compact=True, select_on_focus=False)
+        self._line = _Line(id="prompt-line", compact=True, select_on_focus=False, max_length=LONGEST)
         self._told = Static(Content(""), id="prompt-told", markup=False)
         self._answer: Answer | None = None
         self._words: Words | None = None
