@@ -141,7 +141,9 @@ class Redactor:
             before = argv[at - 1] if at else ""
             tool = tool_named(item, whole=True) or tool
             whole = Span(0, len(item), f"value of {before}")
-            if (self._is_secret_option(before) and not _NO_SECRET.fullmatch(item)) or (at > 2 and before in self._names and is_set(argv, at) and not _NO_SECRET.fullmatch(item)):
+            if (self._is_secret_option(before) and not _NO_SECRET.fullmatch(item)) or (
+                at > 2 and before in self._names and is_set(argv, at) and not _NO_SECRET.fullmatch(item)
+            ):
                 spans[at].append(whole)
             elif place := self._assigned(item):
                 spans[at].append(place)
