@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from ..rules.payloads import encode
-from ..rules.route_choice import Strategy, choose
+from ..rules.route_choice import RouteChoice, Strategy, choose
 from ..rules.route_filter import Affinity, RouteCandidate, RouteDemand, RouteWish, why_not
 from ..rules.route_settings import RouteSettings
 from ..store import affinities, route_candidates, tasks
@@ -63,6 +63,7 @@ class Routes:
     def __init__(self, settings: RouteSettings) -> None:
         self._settings = settings
         self._known: dict[str, list[RouteCandidate]] = {}
+        self._answers: dict[tuple[str, RouteWish], str] = {}
 
     def of(self, tx: Transaction, group: str) -> list[RouteCandidate]:
         if group not in self._known:
@@ -72,29 +73,32 @@ class Routes:
     def why_none(self, tx: Transaction, row: Row, policies: Policies) -> str:
         """Why this waiting task gets no route now, or which one is being verified for it; empty where nothing is in its way.
 
-        Without its `payload` in the row, what it is bound to does not count.
+        Without its `payload` in the row, what it is bound to does not count. Tasks that ask for the same get one answer.
         """
-        settings, needs = self._settings, policies.needs_of(row)
-        group, demand = needs["route"], policies.demand_of(row["type"])
-        if not group:
+        needs, demand = policies.needs_of(row), policies.demand_of(row["type"])
+        if not (group := needs["route"]):
             return ""
-        routes = route_candidates.for_target(tx, self.of(tx, group), row["target"])
         bound = affinities.of(tx, affinity_key(group, row.get("payload") or "{}", demand))
         wish = wish_of(tx, demand, row["target"], bound, allow_direct=needs["allow_direct"])
+        if (group, wish) not in self._answers:
+            self._answers[group, wish] = self._why_none(tx, group, wish)
+        return self._answers[group, wish]
 
-        def order(routes: list[RouteCandidate]) -> tuple[tuple[str, ...], str]:
-            choice = choose(routes, wish, tx.boot, _ANY, settings, Strategy.BEST)
-            return choice.order or (("direct",) if choice.direct else ()), choice.waits
+    def _why_none(self, tx: Transaction, group: str, wish: RouteWish) -> str:
+        routes = route_candidates.for_target(tx, self.of(tx, group), wish.target)
 
-        now, waits = order(routes)
-        if now:
+        def choice(routes: list[RouteCandidate]) -> RouteChoice:
+            return choose(routes, wish, tx.boot, _ANY, self._settings, Strategy.BEST)
+
+        now = choice(routes)
+        if now.order or now.direct:
             return ""
         unproven = {each.id for each in routes if not each.verified}
-        then, _ = order([structs.replace(each, verified=True) for each in routes])
+        then = choice([structs.replace(each, verified=True) for each in routes]).order
         if verified := [each for each in then if each in unproven]:
             who = f"{', '.join(verified)} {'is' if len(verified) == 1 else 'are'}"
             return f"route {group}: {who} being verified before a task gets one"
-        return f"route {group}: {waits}"
+        return f"route {group}: {now.waits}"
 
 
 class _Room:
