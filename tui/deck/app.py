@@ -370,6 +370,8 @@ class DeckApp(App[None], inherit_bindings=False):
         """What a key is bound to is done before the next key is looked at. On its way up from the widget with the focus, as
         Textual sends it, it would be lost where the key before it has just closed the page of that widget.
         """
+        if isinstance(event, Key) and not self._body.is_attached:
+            return  # typed ahead of the first page, or behind the key that left the deck: there is nothing that it could mean
         if isinstance(event, Key) and not event.is_forwarded and await self._is_done_at_once(event.key):
             return
         await super().on_event(event)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 from textual.widgets import Input
 
 from taskdeck.engine import commands
@@ -359,6 +360,15 @@ async def test_what_falls_on_the_keyboard_by_the_thousand_costs_the_loop_a_bound
         line.insert_text_at_cursor("x" * 499)
         await opened.press("x", "y", "z")
         assert len(line.value) == 500
+
+
+@fault("TF165")
+async def test_keys_behind_the_one_that_left_the_deck_mean_nothing(filled: Seed) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("WAIT  shell")
+    for key in ("e", "w", "l", "1", "question_mark"):  # its pages are gone, and it still reads what was typed
+        await opened.app.on_event(Key(key, None))
 
 
 @fault("TF166")
