@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 
@@ -81,17 +82,25 @@ def hostile_texts_send_no_sequence(deck: Deck, terminal: Terminal) -> None:
     terminal.until_text(f" of {tasks}")
     deck.until_state(added[-1], "SUCCESS")
     seen, looked_at = len(terminal.received), set[str]()
+
+    def back() -> None:  # a part of the page before may still stand there
+        terminal.press(b"q")
+        pages = ("Log of #", "[Summary]")
+        deck.until(
+            lambda: f" of {tasks}" in terminal.text and not any(page in terminal.text for page in pages),
+            f"the list on\n{terminal.text}",
+        )
+
     terminal.press(b"g")
     for _ in range(tasks):
         terminal.press(b"l")
-        terminal.until_text("Log of #")
-        looked_at.add(terminal.text.partition("Log of #")[2].split()[0])
-        terminal.press(b"q")
-        terminal.until_text(f" of {tasks}")
+        shown = deck.until(lambda: re.search(r"Log of #(\d+)\]", terminal.text), f"a log on\n{terminal.text}")
+        assert shown
+        looked_at.add(shown[1])
+        back()
         terminal.press(b"\r")
         terminal.until_text("[Summary]")
-        terminal.press(b"q")
-        terminal.until_text(f" of {tasks}")
+        back()
         terminal.press(b"j")
     assert len(looked_at) == tasks
     terminal.press(b"7")
