@@ -569,6 +569,13 @@ def test_a_wrong_url_is_told_by_its_code_and_never_repeated(home: Path, url: str
     assert "hunter2" not in found
 
 
+@fault("TF188")
+def test_a_password_may_stand_without_a_name(home: Path):
+    text = '[taskdeck]\n[[routes]]\nid = "a"\nurl = "http://h.example.net:1"\npassword = "env:KEY"\n'
+    (found,) = read(home, text).routes
+    assert (found.username, found.secret_ref) == ("", "env:KEY")
+
+
 def test_the_login_of_a_route_is_no_url_of_its_own(home: Path):
     text = '[taskdeck]\n[[routes]]\nid = "a"\nurl = "http://u@h:1"\npassword = "hunter2"\n'
     (found,) = problems(home, text)

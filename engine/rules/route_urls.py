@@ -149,8 +149,7 @@ def _socks5_fault(username: str, has_password: bool) -> str:
 
 
 def _web_fault(username: str, has_password: bool) -> str:
-    if has_password and not username:
-        return "there is a password but no user name in the url"
+    """A password without a name is one (`http://:key@host`): it is sent as it is (TF188)."""
     return "a name with a colon can't be sent to an HTTP proxy" if ":" in username else ""
 
 

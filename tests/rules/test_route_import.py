@@ -39,6 +39,9 @@ from taskdeck.engine.rules.route_urls import BadRouteUrl, RouteUrl
         ("bob:p%40@1.2.3.4:8080", RouteUrl("http", "1.2.3.4", 8080, "bob", "p%40")),
         ("bob:a,b@1.2.3.4:8080", RouteUrl("http", "1.2.3.4", 8080, "bob", "a,b")),
         ("1.2.3.4:8080:bob", RouteUrl("http", "1.2.3.4", 8080, "bob", None)),
+        ("http://:p%40%3A@1.2.3.4:8080", RouteUrl("http", "1.2.3.4", 8080, "", "p@:")),
+        (":p@:w@1.2.3.4:8080", RouteUrl("http", "1.2.3.4", 8080, "", "p@:w")),
+        ("1.2.3.4:8080::pw", RouteUrl("http", "1.2.3.4", 8080, "", "pw")),
     ],
 )
 def test_each_spelling_has_one_meaning(line: str, url: RouteUrl) -> None:
@@ -62,6 +65,8 @@ def test_each_spelling_has_one_meaning(line: str, url: RouteUrl) -> None:
         ("bob:pw", "E_HOSTPORT"),
         ("socks4://bob:pw@1.2.3.4:1080", "E_LOGIN"),
         ("socks5://bob@1.2.3.4:1080", "E_LOGIN"),
+        ("socks5://:pw@1.2.3.4:1080", "E_LOGIN"),
+        ("http://@1.2.3.4:80", "E_LOGIN"),
     ],
 )
 def test_what_is_unclear_is_refused_with_its_code(line: str, code: str) -> None:

@@ -22,6 +22,8 @@ from taskdeck.engine.run.checking import Checks
 from taskdeck.engine.run.passwords import Passwords
 from tests.edge.fakes.certificates import authority, server_context
 from tests.edge.fakes.judge import FakeJudge
+from tests.faults import fault
+from tests.secret_files import reference
 
 T = ErrorType
 
@@ -77,6 +79,26 @@ def atlas(_: Path | None) -> Atlas:
 
 def nothing(_: Path | None) -> Atlas:
     raise Unavailable("regions can't be looked up", "iptocc is not installed", "install taskdeck[geo]")
+
+
+@fault("TF188")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("login", [("", "p@ss:w%41/+ "), ("bob", ":@%"), ("b@b", "%3A"), ("key", "")])
+async def test_a_declared_login_comes_to_the_proxy_as_it_is_and_a_refused_one_is_the_configurations_fault(
+    tmp_path: Path, scheme: str, login: tuple[str, str]
+) -> None:
+    ca = tmp_path / "ca.pem"
+    authority("good").cert_pem.write_to_path(str(ca))
+    name, password = login
+    tls = server_context() if scheme == "https" else None
+    async with FakeJudge(server_context()) as judge, HttpProxy(login=login, tls=tls) as proxy:
+        lab = Lab(judge, proxy)
+        row = lab.row(scheme=scheme, host="localhost", username=name, secret_ref=reference(password) or None)
+        checks = lab.checks(ca_file=ca, ask_directly=False)
+        assert (await checks.check(row, full=False)).result.ok
+        proxy.login = (name, "another")
+        refused = (await checks.check(row, full=False)).result
+        assert (refused.error_type, refused.passed) == (T.PROXY_AUTH, 1)
 
 
 async def test_a_full_check_tells_address_region_and_whose_word_that_is(lab: Lab) -> None:
