@@ -278,7 +278,14 @@ def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> in
     if candidate.suspect and able:
         idlest = min(able, key=lambda each: (taken.running[each], each))
         if taken.running[idlest]:
-            taken.alone[idlest] = (candidate.id,)  # keep it free of others, so that it drains for the suspect
+            workers = _able(candidate, situation, taken)
+            shared = [worker.id for worker in workers if worker.id not in taken.alone]
+            if (
+                len(shared) > 1 or len(workers) == 1
+            ):  # of several, one stays open to those who are no suspects
+                taken.alone[idlest] = (
+                    candidate.id,
+                )  # keep it free of others, so that it drains for the suspect
             return None
         return idlest
     return min(able, key=lambda each: (taken.running[each], each), default=None)

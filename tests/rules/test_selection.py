@@ -88,6 +88,15 @@ def test_a_suspect_waits_for_an_idle_worker_and_one_is_kept_free_for_it() -> Non
     assert choice.waits[1] == ("its worker was lost, so it waits for a worker of its own",)
 
 
+@fault("TF040", "TF199")
+def test_while_suspects_have_the_other_workers_the_last_one_stays_open_to_those_who_are_none() -> None:
+    busy = replace(IDLE, workers=(replace(W1, alone=True, running=1, suspects=(9,)), replace(W2, running=1)))
+    choice = choose([task(1, suspect=True), task(2), task(3)], busy)
+    assert [(start.candidate.id, start.worker_id) for start in choice.starts] == [(2, 2), (3, 2)]
+    alone = replace(IDLE, workers=(replace(W1, running=1),))
+    assert started([task(1, suspect=True), task(2)], alone) == []  # else it would never have it for itself
+
+
 def test_nothing_joins_a_suspect_that_runs() -> None:
     assert started([task(1)], replace(IDLE, workers=(replace(W1, alone=True, running=1),))) == []
 
