@@ -47,9 +47,12 @@ PATIENCE = 10.0
 """Seconds to wait for a lock that another command holds for a moment, or for an engine that is just starting."""
 ANSWER_WITHIN = 60.0
 """Seconds in which an engine answers a verb."""
+CHECK_FOR = 20.0
+"""Seconds after which the checks of routes are answered with what is left of them, since hundreds may take minutes."""
 PING_WITHIN = 5.0
 """Seconds in which it says of itself how it is: one that can't is told of as silent."""
 _PAUSE = 0.02
+_IN_PARTS = ("route_check",)
 _AWAITED = ("restart", "ping", "route_check")
 """What only an engine can do, and one that is on its way as well."""
 
@@ -60,6 +63,14 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
     Returns the verb's JSON-able value. Raises the `TaskdeckError` of the refusal, `NoEngine` for verbs that need an engine,
     `Unavailable` when neither way was open for ten seconds.
     """
+    while True:
+        done = _call(config, verb, actor, clock, args)
+        if verb not in _IN_PARTS or not done["left"]:
+            return done
+        args |= done["left"]  # it takes long: asked again for the rest
+
+
+def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict[str, Any]) -> Any:
     clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
     coming = _coming(config.db)
@@ -363,9 +374,10 @@ async def _in_engine_ping(engine: Engine, args: dict[str, Any], actor: str) -> A
 
 
 async def _in_engine_route_check(engine: Engine, args: dict[str, Any], actor: str) -> Any:
-    await engine.prober.check_now([str(each) for each in args.get("ids", ())])
+    ids, waiting = ([str(each) for each in args.get(name, ())] for name in ("ids", "waiting"))
+    left = await engine.prober.check_now(ids, waiting, CHECK_FOR)
     engine.wake()
-    return {"checked": list(args.get("ids", ()))}
+    return {"checked": [*ids, *waiting], "left": left._asdict() if any(left) else None}
 
 
 async def _in_engine_backup_done(engine: Engine, args: dict[str, Any], actor: str) -> Any:

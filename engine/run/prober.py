@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -59,6 +60,13 @@ class Due(NamedTuple):
     urls: list[str]
     frozen: list[str]
     left: float | None
+
+
+class Unchecked(NamedTuple):
+    """What is left of checks that somebody asked for: not begun yet, and begun but without a result."""
+
+    ids: list[str]
+    waiting: list[str]
 
 
 class Prober:
@@ -141,20 +149,35 @@ class Prober:
         """Look now."""
         self._wake.set()
 
-    async def check_now(self, route_ids: list[str]) -> None:
-        """Check these routes now and wait for the results; one that is being checked is waited for.
+    async def check_now(
+        self, route_ids: list[str], waiting: Sequence[str] = (), within: float | None = None
+    ) -> Unchecked:
+        """Check these routes now and wait for the results, as for those of `waiting`, whose checks were begun before.
 
-        No more run at once than otherwise, however many are named; how many begin a second is for who asks to know.
+        No more run at once than otherwise, however many are named; how many begin a second is for who asks to know. After
+        `within` seconds it returns what is left.
         """
-        settings = self.config.routing
-        for row in await self._writer.write(routes.declared, route_ids):
-            while len(self._running) >= await self._writer.write(self._most, settings):
-                await asyncio.wait(set(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
-            if row["route_id"] not in self._running:
-                await self._start(row, settings, settings.probe_urls)
-        waiting = [self._running[route_id] for route_id in route_ids if route_id in self._running]
-        if waiting:
-            await asyncio.wait(waiting)
+        settings, loop = self.config.routing, asyncio.get_running_loop()
+        end = math.inf if within is None else loop.time() + within
+
+        async def some(tasks: Iterable[asyncio.Task[None]], when: str) -> None:
+            left = None if within is None else max(0.0, end - loop.time())
+            if tasks := set(tasks):
+                await asyncio.wait(tasks, timeout=left, return_when=when)
+
+        rows, begun = await self._writer.write(routes.declared, route_ids), list(waiting)
+        while rows:
+            if len(self._running) < await self._writer.write(self._most, settings):
+                row = rows.pop(0)
+                begun.append(row["route_id"])
+                if row["route_id"] not in self._running:
+                    await self._start(row, settings, settings.probe_urls)
+            elif loop.time() < end:
+                await some(self._running.values(), asyncio.FIRST_COMPLETED)
+            else:
+                break
+        await some((self._running[each] for each in begun if each in self._running), asyncio.ALL_COMPLETED)
+        return Unchecked([row["route_id"] for row in rows], [each for each in begun if each in self._running])
 
     async def stop(self) -> None:
         """End all checks; an unfinished one counts for nothing."""

@@ -295,6 +295,20 @@ async def test_however_many_a_person_has_checked_no_more_run_at_once_than_otherw
     assert len({name for _, name in bench.world.asked}) == 40
 
 
+async def test_checks_that_take_long_are_answered_with_what_is_left_and_none_is_made_twice(
+    scratch: Scratch,
+) -> None:
+    bench = Bench(scratch, structs.replace(FAST, concurrency=4, concurrency_max=4))
+    bench.declare(6)
+    bench.world.gate.clear()
+    names = [f"r{n}" for n in range(6)]
+    left = await bench.prober.check_now(names, within=0.05)
+    assert left == (names[4:], names[:4])
+    bench.world.gate.set()
+    assert await bench.prober.check_now(*left, within=10) == ([], [])
+    assert sorted(name for _, name in bench.world.asked) == names
+
+
 async def test_a_route_that_gets_other_labels_keeps_its_health(bench: Bench) -> None:
     bench.declare(1)
     await bench.run(62)
