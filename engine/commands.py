@@ -65,7 +65,7 @@ def call(config: Config, verb: str, actor: str, *, clock: Clock | None = None, *
     """
     while True:
         done = _call(config, verb, actor, clock, args)
-        if verb not in _IN_PARTS or not done["left"]:
+        if verb not in _IN_PARTS or not done.get("left"):
             return done
         args |= done["left"]  # it takes long: asked again for the rest
 
