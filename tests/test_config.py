@@ -353,6 +353,11 @@ def test_values_that_bound_each_other_are_checked(home: Path, text: str, message
         ("TASKDECK_ENGINE__WORKER", 'unknown key (did you mean "workers"?)'),
         ("TASKDECK_ENGIN__WORKERS", "unknown table (did you mean [engine]?)"),
         ("TASKDECK_ENGINE_WORKERS", "unknown variable (did you mean TASKDECK_ENGINE__WORKERS?)"),
+        ("TASKDECK_WORKERS", "unknown variable (did you mean TASKDECK_ENGINE__WORKERS?)"),
+        ("TASKDECK_MAX_RETRY", "unknown variable (did you mean TASKDECK_RETRY__MAX_RETRY?)"),
+        ("TASKDECK_LOGS", "unknown variable (did you mean TASKDECK_TASKDECK__LOGS?)"),
+        ("TASKDECK_DATABASE", "unknown variable (did you mean TASKDECK_DB?)"),
+        ("TASKDECK_CONFIG_FILE", "unknown variable (did you mean TASKDECK_CONFIG?)"),
         ("TASKDECK_TYPES__TIMEOUT", "this names no key of a type"),
     ],
 )
@@ -362,7 +367,17 @@ def test_a_mistyped_variable_is_refused(home: Path, name: str, what: str):
 
 
 def test_variables_of_commands_are_no_settings(home: Path):
-    names = ("TASK_ID", "ATTEMPT", "CHECKPOINT", "FD", "MARK", "PROXY", "RESOURCE_MY__POOL")
+    names = "TASK_ID ATTEMPT CHECKPOINT FD MARK PROXY ROUTE RESOURCE RESOURCE_MY__POOL ROLLBACK ENGINE_PID SLOW ASCII"
+    names = (
+        *names.split(),
+        "READ_ONLY",
+        "SUPPRESS",
+        "CRASH_AT",
+        "CRASH_LOG",
+        "CRASH_ONCE",
+        "SUPERVISOR_FD",
+        "OWN_THING",
+    )
     assert read(home, "[taskdeck]\n", **{f"TASKDECK_{name}": "1" for name in names}).sources == {}
 
 

@@ -246,7 +246,19 @@ def unknown_table(name: str, is_table: bool) -> Wrong:
 
 
 def meant_variable(rest: str) -> str | None:
-    """The variable that `ENGINE_WORKERS` was meant to be."""
+    """The variable that `ENGINE_WORKERS`, `WORKERS` or `DATABASE` was meant to be."""
+    if rest in OTHER_NAMES:
+        return OTHER_NAMES[rest]
     table, _, key = rest.lower().partition("_")
-    known = table in TABLES and key in checks_of(TABLES[table])
-    return f"TASKDECK_{table.upper()}__{key.upper()}" if known else None
+    if table not in TABLES or key not in checks_of(TABLES[table]):
+        key = rest.lower()
+        table = next((name for name in TABLES if "." not in name and key in checks_of(TABLES[name])), "")
+    return f"TASKDECK_{table.upper()}__{key.upper()}" if table else None
+
+
+OTHER_NAMES: dict[str, str | None] = {
+    **dict.fromkeys(("DATABASE", "DB_PATH", "DB_FILE"), "TASKDECK_DB"),
+    **dict.fromkeys(("CONFIG_FILE", "CONFIG_PATH"), "TASKDECK_CONFIG"),
+    "DB": None,
+}
+"""Names that are likely slips, and one that is none."""
