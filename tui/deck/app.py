@@ -337,6 +337,12 @@ class DeckApp(App[None], inherit_bindings=False):
         if isinstance(table, Table):
             await self.open_item(table.plan.kind, message.id, table.current)
 
+    async def action_open_row(self) -> None:
+        """Open what is under the cursor of the list with the focus."""
+        table = self.focused
+        if isinstance(table, Table) and table.cursor_id is not None:
+            await self.open_item(table.plan.kind, table.cursor_id, table.current)
+
     async def open_item(self, kind: str, name: Any, item: Any = None) -> None:
         """Open what is known by this kind and name."""
         from .screens.story import StoryPage

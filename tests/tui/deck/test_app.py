@@ -508,3 +508,18 @@ async def test_a_key_that_is_typed_while_a_page_closes_reaches_the_one_below(
             await asyncio.sleep(0)
         opened.app.simulate_key("space")
         await opened.reads("1 marked")
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_key_that_is_typed_right_after_enter_is_for_what_enter_opens(
+    filled: Seed, turns: int
+) -> None:
+    async with deck(filled.path) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 4")
+        opened.app.simulate_key("enter")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for key in ("q", "space"):
+            opened.app.simulate_key(key)
+        await opened.reads("1 marked")

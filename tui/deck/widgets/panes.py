@@ -75,6 +75,11 @@ class Table(VirtualList):
         self.set_columns(self.plan.columns(self.size.width))
         super().on_resize()
 
+    async def action_open(self) -> None:
+        """At once where the app can, and not by a message: else the next key would be done before this one's page is there."""
+        if not await self.app.run_action("app.open_row"):
+            await super().action_open()
+
     def touch(self) -> None:
         """A key was pressed here: what moves rows is held back for a moment."""
         self._touched = moment()

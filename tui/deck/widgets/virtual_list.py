@@ -147,7 +147,7 @@ class VirtualList(RowWindow, can_focus=True):
     def action_left(self) -> None:
         self._shift(-1)
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         if self.cursor_id is not None:
             self.post_message(self.Selected(self, self.cursor_id))
 
@@ -186,12 +186,12 @@ class VirtualList(RowWindow, can_focus=True):
         else:
             self._mark(ids, on)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         line = event.get_content_offset_capture(self).y - self._head
         if 0 <= line < len(self.shown_ids):
             self._go(self._top + line)
             if event.chain == 2:
-                self.action_open()
+                await self.action_open()
 
     def on_resize(self) -> None:
         self.forget()
