@@ -78,6 +78,16 @@ def whole_grid(widget: LineWidget) -> list[str]:
     return [widget.render_line(y).text for y in range(widget.size.height)]
 
 
+async def resize(app: Stage[W], pilot: Pilot[None], size: tuple[int, int]) -> None:
+    """Pull at the corner of the window until the widget has this size: a size that comes during a layout may be passed over."""
+    for _ in range(100):
+        await pilot.resize_terminal(*size)
+        if app.widget.size == size:
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(f"the widget has {app.widget.size}, the window {size}")
+
+
 async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
     """Let the app run until something is so."""
     for _ in range(500):

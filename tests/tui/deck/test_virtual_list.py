@@ -13,7 +13,7 @@ from taskdeck.tui.deck.widgets.row_window import find
 from taskdeck.tui.deck.widgets.virtual_list import VirtualList
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
-from tests.tui.deck.stages import grid, staged, until, whole_grid
+from tests.tui.deck.stages import grid, resize, staged, until, whole_grid
 
 COLUMNS = (Column("id", "ID", 7, "right"), Column("type", "TYPE", 8), Column("note", "NOTE", 6, flex=True))
 
@@ -221,8 +221,7 @@ async def test_any_size_is_drawn_and_the_cursor_stays_in_sight() -> None:
         app.widget.set_rows(range(1, 200))
         app.widget.move_to(150)
         for size in ((20, 5), (1, 1), (200, 50), (3, 2), (80, 24)):
-            await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: app.widget.size == size)
+            await resize(app, pilot, size)
             assert all(len(line) == size[0] for line in whole_grid(app.widget))
             assert any(line.startswith(">") for line in grid(app.widget))
         assert any(line.startswith(">    150 csv") for line in grid(app.widget))

@@ -12,7 +12,7 @@ from taskdeck.tui.deck.widgets.cells import chopped
 from taskdeck.tui.deck.widgets.virtual_log import VirtualLog
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
-from tests.tui.deck.stages import grid, staged, until, whole_grid
+from tests.tui.deck.stages import grid, resize, staged, until, whole_grid
 
 LINES = [f"{n} {'ERROR' if n % 50 == 7 else 'INFO'} line" for n in range(300)]
 
@@ -229,8 +229,7 @@ async def test_any_size_is_drawn() -> None:
         app.widget.open([*LINES, "字" * 300])
         for wrap in (False, True):
             for size in ((20, 5), (1, 1), (200, 50), (3, 2), (80, 24)):
-                await pilot.resize_terminal(*size)
-                await until(pilot, lambda size=size: app.widget.size == size)
+                await resize(app, pilot, size)
                 assert {app.widget.render_line(y).cell_length for y in range(size[1])} == {size[0]}
             assert app.widget.wrap == wrap
             await pilot.press("w")

@@ -76,7 +76,7 @@ class Table(VirtualList):
         super().on_resize()
 
     async def action_open(self) -> None:
-        """At once where the app can, and not by a message: else the next key would be done before this one's page is there."""
+        """At once where the app can, and not by a message: the next key is for the page that this one opens."""
         if not await self.app.run_action("app.open_row"):
             await super().action_open()
 
