@@ -79,7 +79,7 @@ def whole_grid(widget: LineWidget) -> list[str]:
 
 
 async def resize(app: Stage[W], pilot: Pilot[None], size: tuple[int, int]) -> None:
-    """Pull at the corner of the window until the widget has this size: a size that comes during a layout may be passed over."""
+    """Pull at the corner of the window until the widget has this size: one that comes during a layout may be passed over."""
     for _ in range(100):
         await pilot.resize_terminal(*size)
         if app.widget.size == size:
