@@ -6,6 +6,11 @@ engine when one has gone; a heartbeat thread beats, so that no handler can delay
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # what is loaded stays: looking through it again and again is an eighth of a worker's start
+
 import argparse
 import asyncio
 import os
@@ -250,6 +255,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     code = main()
     with suppress(OSError, ValueError):
         sys.stdout.flush()
