@@ -17,8 +17,8 @@ from taskdeck.tui.deck.app import DeckApp
 from tests.journeys.decks import TASKDECK
 
 SIZE = (100, 30)
-SHOWS = re.compile(r"engine up.*RUN \d\d.* RETRY .* in use #.*[\u2801-\u28ff] [\d,]+ ended/min", re.DOTALL)
-"""All of this, in this order: an engine, a retry, a resource in use, ends of the last seconds."""
+SHOWS = re.compile(r"engine up.*RUN \d\d.* RETRY .* in use +#.* rests ", re.DOTALL)
+"""All of this, in this order: an engine, tasks that run, retries, a resource in use, a route that rests."""
 CELL = 12.2
 """Width of a character."""
 PATIENCE = 60.0
