@@ -146,7 +146,9 @@ class Commands:
     async def _stop(self) -> None:
         answer: Any = await self._deck.bridge.act("stop")
         running = answer.get("running") if isinstance(answer, dict) else None
-        self._deck.say(f"the engine stops{f'; {running} attempts end first' if running else ''}")
+        end = "ends" if running == 1 else "end"
+        first = f"; {look.counted(running, 'attempt')} {end} first" if running else ""
+        self._deck.say(f"the engine stops{first}")
 
     async def _start(self) -> None:
         if self._deck.read_only:
