@@ -14,7 +14,7 @@ import os
 import random
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -566,7 +566,7 @@ class Engine:
             await self.reception.serve(link, hello, rest)
             return
         messages: list[Any] = rest
-        under_way = set[asyncio.Task[None]]()
+        under_way = list[asyncio.Task[None]]()
         while True:
             while len(messages) < CALLS_AT_ONCE * GROUPS_AT_ONCE and (body := link.received()) is not None:
                 messages += from_peer(body)
@@ -578,27 +578,33 @@ class Engine:
             messages = list(from_peer(body))
 
     async def _carry_out(
-        self, link: AsyncLink, verb: str, calls: list[Call], under_way: set[asyncio.Task[None]]
+        self, link: AsyncLink, verb: str, calls: list[Call], under_way: list[asyncio.Task[None]]
     ) -> None:
         """Carry out calls of one verb: some at once where it can do that, the next of them while these are written; else one
-        after the other, behind all that came before."""
+        after the other, behind all that came before. They are answered in the order in which they came.
+        """
         if verb in self._together:
             for first in range(0, len(calls), CALLS_AT_ONCE):
                 if len(under_way) >= GROUPS_AT_ONCE:
                     await asyncio.wait(under_way, return_when="FIRST_COMPLETED")
-                task = asyncio.create_task(self._reply(link, verb, calls[first : first + CALLS_AT_ONCE]))
-                under_way.add(task)
-                task.add_done_callback(under_way.discard)
+                some, behind = calls[first : first + CALLS_AT_ONCE], under_way[-1:]
+                task = asyncio.create_task(self._reply(link, verb, some, behind))
+                under_way.append(task)
+                task.add_done_callback(under_way.remove)
             return
         if under_way:
             await asyncio.wait(under_way)
         for call in calls:
             await self._reply(link, verb, [call])
 
-    async def _reply(self, link: AsyncLink, verb: str, calls: list[Call]) -> None:
+    async def _reply(
+        self, link: AsyncLink, verb: str, calls: list[Call], behind: Sequence[asyncio.Task[None]] = ()
+    ) -> None:
         self._calls += len(calls)
         try:
             replies = encode(await self._answers(verb, calls))
+            if behind:
+                await asyncio.wait(behind)
             with contextlib.suppress(LinkError):  # nobody waits any more
                 link.send(replies)
         finally:

@@ -1,9 +1,12 @@
-"""Whoever may reach the socket and says what is none of our language: he is cut off, and his words are told to nobody."""
+"""Whoever may reach the socket: strange words are cut off and told to nobody, calls are answered in their order."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -49,3 +52,33 @@ async def test_a_wrong_token_at_the_control_socket_is_in_no_log(
         await server.close()
     told = caplog.text + "".join(capfd.readouterr())
     assert "hunter2" not in told
+
+
+async def test_calls_that_are_carried_out_at_the_same_time_are_answered_in_their_order(
+    tmp_path: Path,
+) -> None:
+    second_is_done = asyncio.Event()
+
+    async def first(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        await second_is_done.wait()
+        return ["first"]
+
+    async def second(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        second_is_done.set()
+        return ["second"]
+
+    config = load(db=tmp_path / "t.db", environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    together = {"first": first, "second": second}
+    engine = Engine(config, ManualClock(), verbs={}, together=together, redactor=Redactor(), code_version="0")
+    server = await serve(tmp_path / "r" / "s.sock", engine._serve)
+    try:
+        link = await open_link(server.path)
+        calls = [m.Call(number, verb, {}, "cli:ann") for number, verb in enumerate(together)]
+        link.send(m.encode([m.Hello("client"), *calls]))
+        replies: list[Any] = []
+        while len(replies) < 2:
+            replies += m.to_peer(await link.receive() or b"")
+        assert [(reply.req, reply.value) for reply in replies] == [(0, "first"), (1, "second")]
+        link.close()
+    finally:
+        await server.close()
