@@ -455,7 +455,7 @@ def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> l
         return submission.prepare(specs, redactor)
     from .run import throwaway
 
-    with throwaway.Handlers(config.taskdeck.handlers, handlers_root(config), clock) as handlers:
+    with throwaway.Handlers(config.taskdeck.handlers, config.handlers_root, clock) as handlers:
         prepared = submission.prepare(specs, redactor)
         handlers.check([(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE])
     return prepared
@@ -468,12 +468,7 @@ def survey_handlers(config: Config) -> tuple[list[str], list[str]]:
     """
     from .run import throwaway
 
-    return throwaway.survey(config.taskdeck.handlers, handlers_root(config), system_clock())
-
-
-def handlers_root(config: Config) -> Path:
-    """What relative handler files are relative to: the configuration file's folder, else the current one."""
-    return config.file.parent if config.file else Path.cwd()
+    return throwaway.survey(config.taskdeck.handlers, config.handlers_root, system_clock())
 
 
 def make_redactor(config: Config) -> Any:

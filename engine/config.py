@@ -80,6 +80,11 @@ class Config(Struct, frozen=True):
         return self.taskdeck.logs
 
     @property
+    def handlers_root(self) -> Path:
+        """What relative handler files are relative to: the configuration file's folder, else the current one."""
+        return self.file.parent if self.file else Path.cwd()
+
+    @property
     def log_file(self) -> Path:
         """The file of the application's log, absolute."""
         return self.logging.file or self.log_directory / "engine.log"

@@ -78,7 +78,7 @@ def give_birth(
     """
     group = groups.make(journal) if config.engine.cgroups == "auto" else None
     arguments = ["--socket", str(socket), "--incarnation", incarnation, "--logs", str(config.log_directory)]
-    arguments += ["--journal", str(journal), "--handlers-root", str(handlers_root(config))]
+    arguments += ["--journal", str(journal), "--handlers-root", str(config.handlers_root)]
     arguments += ["--group", str(group.path)] if group else []
     for handler in config.taskdeck.handlers:
         arguments += ["--handler", handler]
@@ -86,11 +86,6 @@ def give_birth(
         return waiting
     with open_output(journal) as output:
         return _start(config, incarnation, [*PROGRAM, *arguments], subprocess.DEVNULL, output)
-
-
-def handlers_root(config: Config) -> Path:
-    """What handler files are relative to."""
-    return config.file.parent if config.file else Path.cwd()
 
 
 def _tell(waiting: subprocess.Popen[bytes], arguments: list[str]) -> bool:

@@ -12,7 +12,6 @@ from ..edge.identity import Identity
 from ..store import processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
-from .births import handlers_root
 from .fingerprints import fingerprint, own_code
 
 
@@ -58,4 +57,4 @@ def journal_of(config: Config, worker: Mapping[str, Any]) -> Path:
 
 def handlers_fingerprint(config: Config) -> str:
     """Of the handler files, and of taskdeck itself, as they are now."""
-    return f"{fingerprint(config.taskdeck.handlers, handlers_root(config))}-{own_code()}"
+    return f"{fingerprint(config.taskdeck.handlers, config.handlers_root)}-{own_code()}"
