@@ -141,7 +141,7 @@ class Engine:
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
-        self._ahead = ahead or Ahead(config)
+        self._ahead = ahead
         self._has_dispatched = False
         self.alike: dict[Any, NewTask] = {}
         """Tasks as they were handed in, by what is looked at once for those that are alike in it."""
@@ -154,12 +154,6 @@ class Engine:
         Raises `AlreadyRunning` when another engine holds the database, `StoreError` when it can't be opened.
         """
         self._install_signals()
-        try:
-            return await self._run()
-        finally:
-            self._ahead.end()
-
-    async def _run(self) -> int:
         await self._take_database()
         try:
             remove_stale(
