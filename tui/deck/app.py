@@ -38,7 +38,6 @@ from .throughput import Throughput
 from .widgets.header import Header, Tabs, inbox
 from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
-from .widgets.virtual_list import VirtualList
 
 ASKED_EVERY = 3.0
 """Seconds between two questions to the engine how it is."""
@@ -331,11 +330,6 @@ class DeckApp(App[None], inherit_bindings=False):
             self._hints.tell(self.screen, self.page.hint)
 
     # ---- opening things --------------------------------------------------------------------------------------------
-
-    async def on_virtual_list_selected(self, message: VirtualList.Selected) -> None:
-        table = message.list
-        if isinstance(table, Table):
-            await self.open_item(table.plan.kind, message.id, table.current)
 
     async def action_open_row(self) -> None:
         """Open what is under the cursor of the list with the focus."""

@@ -76,9 +76,8 @@ class Table(VirtualList):
         super().on_resize()
 
     async def action_open(self) -> None:
-        """At once where the app can, and not by a message: the next key is for the page that this one opens."""
-        if not await self.app.run_action("app.open_row"):
-            await super().action_open()
+        """At once, and not by a message: the next key is for the page that this one opens."""
+        await self.app.run_action("app.open_row")
 
     def touch(self) -> None:
         """A key was pressed here: what moves rows is held back for a moment."""
