@@ -19,7 +19,7 @@ from taskdeck.tui.deck.widgets.panes import ResourceTable
 from tests.faults import fault
 from tests.inventoried import Inventory
 from tests.seeded import Seed
-from tests.tui.deck.decks import deck, settings
+from tests.tui.deck.decks import Open, deck, settings
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
 
 
@@ -503,10 +503,7 @@ async def test_a_key_that_is_typed_while_a_page_closes_reaches_the_one_below(
         await opened.reads("1 of 4")
         await opened.press("l")
         await opened.reads("Log of #4")
-        opened.app.simulate_key("q")
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        opened.app.simulate_key("space")
+        await _typed_fast(opened, "q", turns, "space")
         await opened.reads("1 marked")
 
 
@@ -517,9 +514,14 @@ async def test_a_key_that_is_typed_right_after_enter_is_for_what_enter_opens(
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("1 of 4")
-        opened.app.simulate_key("enter")
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        for key in ("q", "space"):
-            opened.app.simulate_key(key)
+        await _typed_fast(opened, "enter", turns, "q", "space")
         await opened.reads("1 marked")
+
+
+async def _typed_fast(opened: Open, first: str, turns: int, *others: str) -> None:
+    """The other keys come so many turns of the loop after the first, whatever that has led to by then."""
+    opened.app.simulate_key(first)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for key in others:
+        opened.app.simulate_key(key)
