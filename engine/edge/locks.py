@@ -21,7 +21,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from .identity import Identity, me
+from .identity import Identity, alive, me
 from .paths import make_private_directory
 
 MAX_TEXT = 4096
@@ -127,12 +127,16 @@ class DatabaseLock:
 
     @staticmethod
     def holder(path: str | os.PathLike[str]) -> Holder | None:
-        """Who holds the database at `path` now; None = nobody, or it has not signed yet. Changes nothing."""
+        """Who holds the database at `path` now; None = nobody, or it has not signed yet. Changes nothing.
+
+        Whoever has just taken the lock of one that was killed holds it, for a moment, below the words of the dead.
+        """
         fd = _open_existing(path)
         if fd is None:
             return None
         try:
-            return _signature(fd) if _is_locked(fd) else None
+            holder = _signature(fd) if _is_locked(fd) else None
+            return holder if holder is not None and alive(holder.identity) else None
         finally:
             os.close(fd)
 

@@ -35,6 +35,7 @@ class Day(RuleBasedStateMachine):
         self.count = 0
         self.runs: dict[int, Run] = {}
         self.stopped: set[int] = set()
+        self.stepped_back = False
 
     @initialize()
     def begin(self) -> None:
@@ -95,6 +96,7 @@ class Day(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-90.0, 90.0]))
     def step_the_wall_clock(self, seconds: float) -> None:
         self.life.clock.step(seconds)
+        self.stepped_back |= seconds < 0
 
     # ---- the worker ----------------------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ class Day(RuleBasedStateMachine):
     def look_back(self) -> None:
         """Also while all of it goes on, the tables tell what the events tell."""
         found = replay.check(self.folder / "taskdeck.db")
-        assert [each for each in found if "before the event before it" not in each] == []
+        assert [each for each in found if not (self.stepped_back and _is_of_the_wall_clock(each))] == []
 
     def _run(self, pick: int) -> Run:
         fences = sorted(self.runs)
@@ -183,6 +185,13 @@ class Day(RuleBasedStateMachine):
     def _forget(self, run: Run) -> None:
         self.runs.pop(run.fence, None)
         self.stopped.discard(run.fence)
+
+
+def _is_of_the_wall_clock(problem: str) -> bool:
+    """Is it told by a wall clock that was set back? An attempt that is still open while the next one runs is not."""
+    return "before the event before it" in problem or (
+        " ran until " in problem and not problem.endswith(" ran until now")
+    )
 
 
 TestDay = Day.TestCase

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from taskdeck.engine.edge import identity, locks
@@ -131,6 +132,19 @@ def test_a_damaged_signature_still_means_held(db: Path, words: bytes) -> None:
     lock = DatabaseLock(db)
     assert lock.acquire()
     lock_file(db).write_bytes(words)
+    assert is_held(db)
+    assert DatabaseLock.holder(db) is None
+
+
+def test_the_words_of_a_dead_engine_are_not_those_of_who_took_its_lock(db: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    gone = identity.of(dead.pid)
+    assert gone is not None
+    dead.wait()
+    lock = DatabaseLock(db, role="cli")
+    assert lock.acquire()
+    words = locks.Holder(gone.pid, gone.start_time, gone.boot_id, "engine", "its", "/run/its.sock")
+    lock_file(db).write_bytes(msgspec.json.encode(words))
     assert is_held(db)
     assert DatabaseLock.holder(db) is None
 
