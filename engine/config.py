@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
@@ -21,10 +20,11 @@ from msgspec import Struct, field, structs
 
 from .credentials import NoCredential, look_up
 from .errors import ConfigError, Problem
-from .rules.checks import Wrong, checks_of, is_file_handler, shown
+from .rules.checks import Wrong, checks_of, shown
 from .rules.circuits import CircuitSettings
 from .rules.declarations import ResourceDeclaration, RouteDeclaration
 from .rules.gathering import Gathered
+from .rules.handler_names import is_file_handler
 from .rules.origins import Origin
 from .rules.references import kind_of
 from .rules.route_settings import RouteSettings
@@ -319,6 +319,8 @@ def passed_over(
     here = cwd if cwd is not None else _current_directory()
     if path or environ.get("TASKDECK_CONFIG") or here is None:
         return None
+    import tomllib
+
     file = here / FILE_NAME
     try:
         data = tomllib.loads(_bytes_of(file).decode("utf-8-sig"))
@@ -368,6 +370,8 @@ def _read(path: Path, shown_as: str, *, whole: bool) -> _Source | None:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise fail(line, "", "a byte here is not UTF-8", "save the file as UTF-8") from None
+    import tomllib  # where there is no file, it is not needed
+
     lines = key_lines(text)
     try:
         data = tomllib.loads(text)

@@ -7,8 +7,9 @@ never hold a secret. Nothing else lives here: no I/O, no imports from the rest o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 
 class TaskdeckError(Exception):
@@ -129,8 +130,7 @@ class NotPermitted(TaskdeckError):
     exit_code = 77
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One mistake in the configuration: where it is, what it is, and what to do."""
 
     file: str

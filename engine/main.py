@@ -13,17 +13,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock, is_held
 from .edge.paths import gave_up_file
-from .errors import AlreadyRunning, TaskdeckError, Unavailable
+from .errors import AlreadyRunning, TaskdeckError, Unavailable, UsageError
 from .rules.timing import utc_text
 
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from .run.announce import Announcer
@@ -182,7 +183,11 @@ def engine_command(config: Config, *, until_idle: bool = False, max_wait: float 
 def serve(arguments: list[str]) -> int:
     """One engine in this process, until it ends. Returns its exit code; what goes wrong is said in one line."""
     supervisor = announcer()
-    options = _parse(arguments)
+    try:
+        options = _parse(arguments)
+    except UsageError as error:
+        print(f"taskdeck: {error}", file=sys.stderr)
+        return error.exit_code
     try:
         code = _check(options) if options.check else _serve(options, supervisor)
     except TaskdeckError as error:
@@ -198,7 +203,7 @@ def serve(arguments: list[str]) -> int:
     return code
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: Options) -> int:
     """Is all there that an engine needs to start? Raises where it is not."""
     from .commands import ENGINE_VERBS
     from .run import engine, supervisor, worker
@@ -207,7 +212,7 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if ENGINE_VERBS and engine and supervisor and worker else 1
 
 
-def _start_next(options: argparse.Namespace, arguments: list[str]) -> None:
+def _start_next(options: Options, arguments: list[str]) -> None:
     """Nobody is left above this engine who could start the one that shall follow: it has a supervisor again."""
     import subprocess
 
@@ -223,7 +228,7 @@ def _start_next(options: argparse.Namespace, arguments: list[str]) -> None:
     )
 
 
-def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
+def _serve(options: Options, supervisor: Announcer) -> int:
     from .run.births import Ahead
 
     config = load(path=options.config, db=options.db)
@@ -235,7 +240,7 @@ def _serve(options: argparse.Namespace, supervisor: Announcer) -> int:
         ahead.end()
 
 
-def _serve_with(config: Config, options: argparse.Namespace, supervisor: Announcer, ahead: Ahead) -> int:
+def _serve_with(config: Config, options: Options, supervisor: Announcer, ahead: Ahead) -> int:
     import asyncio
 
     from .run.idleness import RunOptions
@@ -254,17 +259,30 @@ def _serve_with(config: Config, options: argparse.Namespace, supervisor: Announc
     return asyncio.run(main())
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    import argparse
+class Options(Struct):
+    """What an engine is told at its start. `max_wait` in seconds, `since` as UTC text."""
 
-    parser = argparse.ArgumentParser(prog="taskdeck.engine.main")
-    parser.add_argument("--db", type=Path, required=True)
-    parser.add_argument("--config", type=Path)
-    parser.add_argument("--until-idle", action="store_true")
-    parser.add_argument("--max-wait", type=float)
-    parser.add_argument("--since", default="")
-    parser.add_argument("--check", action="store_true")
-    return parser.parse_args(arguments)
+    db: Path
+    config: Path | None
+    until_idle: bool
+    max_wait: float | None
+    since: str
+    check: bool
+
+
+def _parse(arguments: list[str]) -> Options:
+    from .run.arguments import Arguments
+
+    given = Arguments(arguments, "db config max-wait since", "until-idle check")
+    config, most = given.get("config"), given.get("max-wait")
+    return Options(
+        db=Path(given.one("db")),
+        config=Path(config) if config else None,
+        until_idle="until-idle" in given,
+        max_wait=float(most) if most else None,
+        since=given.get("since") or "",
+        check="check" in given,
+    )
 
 
 if __name__ == "__main__":

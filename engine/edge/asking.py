@@ -6,8 +6,9 @@ Owns what all questions of checks have in common. Must not judge an answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from .probe_limits import RequestLimit
 
@@ -20,8 +21,7 @@ MOST_BODY = 4096
 _REQUEST: dict[str, Any] = {"allow_redirects": False, "headers": {"Accept-Encoding": "identity"}}
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A status and a body, or the body's beginning one byte over the limit. Nothing is unpacked."""
 
     status: int

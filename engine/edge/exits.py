@@ -6,13 +6,15 @@ Owns the one place where a login is written into a URL. Must not open a connecti
 from __future__ import annotations
 
 import ipaddress
-import re
-from dataclasses import dataclass, field
 from enum import StrEnum
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from msgspec import Struct, structs
 
 from ..errors import UsageError
 from ..rules.hosts import with_port
+from ..rules.patterns import pattern
 
 
 class Scheme(StrEnum):
@@ -32,7 +34,7 @@ SOCKS4 = frozenset({Scheme.SOCKS4, Scheme.SOCKS4A})
 SOCKS5 = frozenset({Scheme.SOCKS5, Scheme.SOCKS5H})
 
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?")
+_HOST = pattern(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?")
 
 
 class BadExit(UsageError):
@@ -44,8 +46,7 @@ class BadExit(UsageError):
 SCHEMES = frozenset(Scheme)
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """One way out. An exit that exists is valid: `BadExit` tells what isn't.
 
     `host` is a name or an address (IPv6 without brackets). Equal to another where all fields are.
@@ -55,12 +56,12 @@ class Exit:
     host: str = ""
     port: int = 0
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
             raise BadExit("the scheme of a route is unknown", "", f"use one of {', '.join(Scheme)}")
-        object.__setattr__(self, "scheme", Scheme(self.scheme))
+        structs.force_setattr(self, "scheme", Scheme(self.scheme))
         if self.scheme is Scheme.DIRECT:
             if (self.host, self.port, self.username, self.password) != ("", 0, None, None):
                 raise BadExit("a direct route has no address and no login", "", "leave them out")
@@ -87,6 +88,17 @@ class Exit:
 
     def __str__(self) -> str:
         return self.shown()
+
+    def __repr__(self) -> str:
+        return f"Exit({self.shown()!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("shown", self.shown())]
+
+
+def is_tunnelled(exit: Exit, url: str) -> bool:
+    """Whether answers come from the target itself: an http(s) proxy gives those to http requests in its own name."""
+    return exit.scheme not in WEB or urlsplit(url).scheme == "https"
 
 
 def secret_url(exit: Exit) -> str:

@@ -11,13 +11,12 @@ import asyncio
 import socket
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..clock import Clock
 from ..rules.route_errors import ErrorType
 from .exits import WEB, Exit
-from .probe_errors import Verdict
+from .probe_errors import Finding, Verdict
 from .proxy_requests import (
     CLOSE,
     ERROR_HEADER,
@@ -38,19 +37,6 @@ HEAD_WITHIN = 30.0
 MOST_TRAILERS = 100
 LINGER = 5.0
 """Seconds for which the other direction may go on when the target has ended its own."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one connection through the exit came to. `host` is the target; no `verdict` = something came back from it.
-
-    `status` is that of a plain HTTP answer, 0 where TLS hides it; `retry_after` its header as it stands.
-    """
-
-    host: str
-    verdict: Verdict | None
-    status: int = 0
-    retry_after: str = ""
 
 
 class Surroundings(Protocol):
@@ -77,22 +63,27 @@ class Surroundings(Protocol):
         ...
 
 
-@dataclass
 class Forwarder:
-    """Serves one listening socket until it is closed."""
+    """Serves one listening socket until it is closed. `within`: seconds until a way to the target stands."""
 
-    around: Surroundings
-    clock: Clock
-    within: float = 30.0
-    """Seconds until a way to the target stands."""
-    tls: ssl.SSLContext | None = None
-    connections: int = 0
-    received: int = 0
-    """Bytes that came from targets."""
-    sent: int = 0
-    _server: asyncio.Server | None = None
-    _open: set[asyncio.Task[None]] = field(default_factory=set)
-    _closed: bool = False
+    def __init__(
+        self,
+        around: Surroundings,
+        clock: Clock,
+        within: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.around = around
+        self.clock = clock
+        self.within = within
+        self.tls = tls
+        self.connections = 0
+        self.received = 0
+        """Bytes that came from targets."""
+        self.sent = 0
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def serve(self, listener: socket.socket) -> None:
         """Begin; the listener is ours from here on."""

@@ -11,10 +11,11 @@ import math
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ..errors import Unavailable
 from . import tls_in_tls
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Limits of one request in seconds; None = none.
 
     `connect` covers all up to a usable connection: name, TCP, the proxy's answer, TLS. `read` is the longest silence.

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from ..errors import Unavailable, UsageError
 from ..rules.hosts import with_port
+from ..rules.patterns import pattern
 
 if TYPE_CHECKING:
     from aiohttp.web_protocol import RequestHandler
@@ -28,7 +29,7 @@ HANDSHAKE = 5.0
 MOST_LINE = 4096
 """Bytes of the request's line, and of one header."""
 
-_NONCE = re.compile(r"[0-9A-Za-z_-]{1,128}")
+_NONCE = pattern(r"[0-9A-Za-z_-]{1,128}")
 _SILENT = logging.getLogger("taskdeck.judge")
 _SILENT.setLevel(logging.CRITICAL + 1)  # what strangers send is no news
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from ..errors import UsageError
 from ..rules.cleaning import clean
 from ..rules.route_errors import ErrorType
 from .asking import MOST_BODY
-from .exits import WEB, Exit
+from .exits import Exit, is_tunnelled
 from .probe_errors import Verdict, foreign
 
 Region = Callable[[str], str | None]
@@ -27,8 +28,7 @@ IsOwn = Callable[["Address"], Awaitable[bool]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """Who is asked in stage 2, and the only right answer.
 
     A fresh nonce goes along as the query's `n`. The body must be `text` (white space around it is nothing) or, where
@@ -88,8 +88,7 @@ class Judge:
         return _text(body) == self.text.replace("{nonce}", nonce).strip()
 
 
-@dataclass(frozen=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """What stage 3 asks and expects: each of `urls` answers with the caller's address as plain text.
 
     `expected_ip` is an address or a network, and stands above the region: whoever names it knows better than a database. An
@@ -155,11 +154,6 @@ def read_address(exit: Exit, status: int, body: bytes) -> Address | Verdict:
     except ValueError:
         return Verdict(ErrorType.EXIT_PARSE, f"not an address: {foreign(text, exit)}".rstrip(": "))
     return _plain(address)
-
-
-def is_tunnelled(exit: Exit, url: str) -> bool:
-    """Whether answers come from the target itself: an http(s) proxy gives those to http requests in its own name."""
-    return exit.scheme not in WEB or urlsplit(url).scheme == "https"
 
 
 def _text(body: bytes) -> str:

@@ -6,17 +6,18 @@ Owns the files under `<logs>/tasks`. The age of a log is that of its last byte. 
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..rules.patterns import pattern
+
 TASKS = "tasks"
 """The folder of the attempts' logs in the directory of the logs."""
 
-_NAME = re.compile(r"(\d+\.\d+\.log)(?:\.\d{15})?")
+_NAME = pattern(r"(\d+\.\d+\.log)(?:\.\d{15})?")
 _SLICE = 64.0
 """Seconds of age that are removed together: what is counted is kept by slices and not by files."""
 

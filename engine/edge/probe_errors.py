@@ -7,10 +7,11 @@ their classes, so nothing needs to be imported for it. Must not touch the networ
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
+
+from ..rules.patterns import pattern
 from ..rules.redaction import SHORTEST, Redactor, clean
 from ..rules.route_errors import ErrorType
 from .exits import Exit, Scheme
@@ -19,16 +20,26 @@ LONGEST_DETAIL = 200
 """Characters of an error's detail."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """An error type of the table and one line about it, harmless and without secrets."""
 
     error_type: ErrorType
     detail: str
 
 
-@dataclass(frozen=True)
-class Circumstances:
+class Finding(Struct, frozen=True):
+    """What one connection through an exit came to. `host` is the target; no `verdict` = something came back from it.
+
+    `status` is that of a plain HTTP answer, 0 where TLS hides it; `retry_after` its header as it stands.
+    """
+
+    host: str
+    verdict: Verdict | None
+    status: int = 0
+    retry_after: str = ""
+
+
+class Circumstances(Struct, frozen=True):
     """When an error came up.
 
     `stage` is `tcp`, `probe` or `exit`; `connected` = all handshakes up to the request were done; `tunnelled` = what follows
@@ -61,7 +72,7 @@ _RESETS = {
     "ServerDisconnectedError",
 }
 _RESET_NUMBERS = {errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE}
-_ERRNO = re.compile(r"\[Errno (\d{1,5})\]")
+_ERRNO = pattern(r"\[Errno (\d{1,5})\]")
 
 
 def classify(error: BaseException, when: Circumstances) -> Verdict:

@@ -6,8 +6,9 @@ Owns the budgets, the limit of one request and the meter of lag. Must not know w
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from ..clock import Clock
 
@@ -20,8 +21,7 @@ MOST_LAG = 0.05
 """Seconds that the loop may be late before what was measured meanwhile says more about this machine than about the exit."""
 
 
-@dataclass(frozen=True)
-class Budgets:
+class Budgets(Struct, frozen=True):
     """Seconds: `tcp` for stage 1, `connect` and `read` for stage 2, `exit` for stage 3, `total` for the whole check.
 
     `lag`: a loop that was later than this meanwhile has measured itself, so that the latency is dropped.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..rules.route_errors import EXIT, PROBE, TCP, ErrorType
 
@@ -10,8 +10,7 @@ NUMBERS = {"tcp": TCP, "probe": PROBE, "exit": EXIT}
 """The stages by name, as the rules count them."""
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One stage that was run, by its name in `NUMBERS`, and the milliseconds until it passed or failed."""
 
     name: str
@@ -21,16 +20,14 @@ class Stage:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A judge that was asked in stage 2, and what went wrong with it; None = it answered rightly."""
 
     url: str
     error_type: ErrorType | None
 
 
-@dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """The outcome of a check. `error_type` and `detail` are those of the stage that failed; None = all passed.
 
     `latency_ms` runs from the probe's start to its answer's headers, all handshakes included; None unless all passed and the

@@ -10,16 +10,17 @@ import asyncio
 import secrets
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ..clock import Clock, SystemClock
 from ..rules.route_errors import ErrorType
 from .asking import ask
-from .exits import Exit
+from .exits import Exit, is_tunnelled
 from .http import Timeouts, session
-from .judging import Address, Judge, Outside, is_tunnelled, read_address
+from .judging import Address, Judge, Outside, read_address
 from .probe_errors import Circumstances, Verdict, classify
 from .probe_limits import Budgets, LagMeter, RequestLimit
 from .probe_results import Asked, ProbeResult, Stage
@@ -85,8 +86,7 @@ def _leave(task: asyncio.Task[None]) -> None:
     task.add_done_callback(_left.discard)
 
 
-@dataclass
-class _Check:
+class _Check(Struct):
     """A check under way. It writes down what it finds at once, so that it can be left at any point."""
 
     exit: Exit

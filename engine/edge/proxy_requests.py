@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-_HOP = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive|te|trailer|upgrade)[ \t]*:", re.IGNORECASE)
+from msgspec import Struct
+
+from ..rules.patterns import pattern
+
+_HOP = pattern(rb"(?:proxy-[a-z-]+|connection|keep-alive|te|trailer|upgrade)[ \t]*:", re.IGNORECASE)
 """Headers that are meant for the next hop alone."""
 ERROR_HEADER = "X-Taskdeck-Error"
 """In an answer of the local proxy's own: why there is no other, as an error type of routes."""
@@ -23,8 +26,7 @@ class Unclear(Exception):
         self.status = status
 
 
-@dataclass
-class ProxyRequest:
+class ProxyRequest(Struct):
     """What a client of a proxy wants. `body` is the number of its bytes, None = it comes in chunks.
 
     `absolute`: the next hop is a proxy that gets the whole URL, with `login` as its Proxy-Authorization. `answered`: the

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import secrets
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..errors import StoreError
+from ..rules.patterns import pattern
 from .paths import check_private_directory, make_private_directory
 
 
@@ -78,7 +78,7 @@ def remove(paths: Collection[Path]) -> None:
             path.unlink()
 
 
-_OURS = re.compile(r"\.[0-9a-f]{8}")
+_OURS = pattern(r"\.[0-9a-f]{8}")
 
 
 def sweep(folder: Path, keep: Collection[str], names: Collection[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-_RATE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>[kMG]i?B|B)/s")
+from .patterns import pattern
+
+_RATE = pattern(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>[kMG]i?B|B)/s")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "kiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LEAST = 1024.0
 """Bytes a second; below that a connection stands still rather than being slow."""

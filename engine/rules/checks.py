@@ -7,7 +7,6 @@ knows nothing of files or tables, and does no I/O.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, get_type_hints
@@ -17,12 +16,14 @@ from msgspec import Struct
 from ..errors import UsageError
 from .bandwidth import parse_rate
 from .filters import parse
+from .handler_names import is_file_handler
 from .needs import NAME
+from .patterns import pattern
 from .references import fault_of, kind_of
 from .timing import format_duration, parse_duration
 
-TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+TYPE_NAME = pattern(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
+_VARIABLE_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Wrong(Exception):
@@ -267,11 +268,6 @@ def checks_of(table: type[Struct]) -> dict[str, Check]:
     return {key: hint.__metadata__[0] for key, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
-def is_file_handler(text: str) -> bool:
-    """Whether an entry of `handlers` names a file, not a module."""
-    return text.endswith(".py") or "/" in text
-
-
 class References(Texts):
     """Secrets by reference. A literal is refused and never repeated, here or in any message."""
 
@@ -318,6 +314,8 @@ class ExitCodes(Check):
 
 def toml_value(text: str) -> Any:
     try:
+        import tomllib  # asked for by lists in variables alone
+
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text

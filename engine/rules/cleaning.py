@@ -6,11 +6,11 @@ neither.
 
 from __future__ import annotations
 
-import re
+from .patterns import pattern
 
 _STRINGS = r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
 _CONTROL = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-_ESCAPES = re.compile(rf"{_STRINGS}|{_CONTROL}|\x1b[\[\]PX^_]|\x1b[ -/]*[0-~]?")
+_ESCAPES = pattern(rf"{_STRINGS}|{_CONTROL}|\x1b[\[\]PX^_]|\x1b[ -/]*[0-~]?")
 """Whole sequences; of an unfinished one only its beginning, so that the text behind it stays visible."""
 
 _REPLACED = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
+from .patterns import pattern
 from .tasks import TaskState
 from .timing import parse_duration
 
@@ -89,12 +90,10 @@ def is_ids(word: str) -> bool:
     return bool(_IDS.fullmatch(word))
 
 
-_IDS = re.compile(r"#?\d+(?:-#?\d+)?(?:,#?\d+(?:-#?\d+)?)*,?", re.ASCII)
-_RANGE = re.compile(r"#?(\d{1,19})(?:-#?(\d{1,19}))?", re.ASCII)
-_TERM = re.compile(r"([A-Za-z_]+)(:|[<>]=?)(.*)", re.DOTALL)
-_WORD = re.compile(
-    r'(?P<head>[A-Za-z_]+(?::|[<>]=?))?"(?P<quoted>(?:[^"\\]|\\.)*)"?|(?P<plain>\S+)', re.DOTALL
-)
+_IDS = pattern(r"#?\d+(?:-#?\d+)?(?:,#?\d+(?:-#?\d+)?)*,?", re.ASCII)
+_RANGE = pattern(r"#?(\d{1,19})(?:-#?(\d{1,19}))?", re.ASCII)
+_TERM = pattern(r"([A-Za-z_]+)(:|[<>]=?)(.*)", re.DOTALL)
+_WORD = pattern(r'(?P<head>[A-Za-z_]+(?::|[<>]=?))?"(?P<quoted>(?:[^"\\]|\\.)*)"?|(?P<plain>\S+)', re.DOTALL)
 
 Word = tuple[str, bool]
 """A word and whether it is quoted text, which is never read as a term."""

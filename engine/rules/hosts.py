@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import re
 
-_NAME = re.compile(r"(?=.{1,253}\Z)[\w.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[\w.-]{1,20})?")
+from .patterns import pattern
+
+_NAME = pattern(r"(?=.{1,253}\Z)[\w.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[\w.-]{1,20})?")
 
 
 def bare_host(given: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Verdict(StrEnum):
@@ -14,8 +15,7 @@ class Verdict(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True)
-class Signs:
+class Signs(Struct, frozen=True):
     """What is known of a worker whose process exists. Seconds; `cpu` is its CPU time, `cpu_at_beat` that at the last beat."""
 
     silent_for: float
@@ -53,8 +53,7 @@ def evidence(signs: Signs, state: str | None) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """When a worker is replaced between attempts; 0 = never. Attempts, bytes, seconds."""
 
     tasks: int = 0

@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from .patterns import pattern
+
 MOST = 64
 """The resources of one pool that one task may hold at once."""
 
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+NAME = pattern(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 """The name of a pool or of a group of routes."""
 
-_NEED = re.compile(r"([A-Za-z0-9_.-]{1,64})(?::([0-9]{1,4}))?", re.ASCII)
+_NEED = pattern(r"([A-Za-z0-9_.-]{1,64})(?::([0-9]{1,4}))?", re.ASCII)
 
 
 def parse_needs(needs: Iterable[str]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from ..errors import InvalidPayload
+from .patterns import pattern
 
 LARGEST = 1 << 20
 """Bytes of UTF-8 text."""
@@ -24,15 +25,15 @@ LONGEST_NUMBER = 400
 """Digits (any characters) of one number."""
 
 _STRING = r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)'  # an open one runs to the end, so that no scan starts over
-_BRACKETS = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
-_ESCAPES = re.compile(
+_BRACKETS = pattern(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
+_ESCAPES = pattern(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
     re.DOTALL,
 )
-_TOKENS = re.compile(
+_TOKENS = pattern(
     rf"(?P<string>{_STRING})(?P<key>\s*:)?|(?P<word>-?[A-Za-z0-9][A-Za-z0-9.+-]*)|[{{}}]", re.DOTALL
 )
-_MANY_DIGITS = re.compile(rf"[0-9]{{{LONGEST_NUMBER}}}")
+_MANY_DIGITS = pattern(rf"[0-9]{{{LONGEST_NUMBER}}}")
 _SMALLEST_TOO_LONG = 10**LONGEST_NUMBER
 
 
@@ -176,7 +177,7 @@ _format_widely = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _fast = msgspec.json.Decoder().decode
 _write_fast = msgspec.json.Encoder().encode
 """Writes as `_format` does, but for real numbers."""
-_MAY_BE_REAL = re.compile(r"[0-9][.eE]")
+_MAY_BE_REAL = pattern(r"[0-9][.eE]")
 _parse = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant
 ).decode

@@ -12,12 +12,12 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from .cleaning import clean
+from .patterns import pattern
 from .secret_names import Names, is_directory, word_set
 from .secret_shapes import Span, shapes
 from .tool_options import is_set, tool_named, tool_secret
@@ -29,20 +29,20 @@ SHORTEST = 4
 """A configured value of fewer characters is not masked by value: it would blot out half of every text."""
 DEEPEST = 100
 
-_SIGNS = re.compile(
+_SIGNS = pattern(
     r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw|密|口令", re.IGNORECASE
 )
-_NAME = re.compile(
+_NAME = pattern(
     r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_密口][A-Za-z0-9_.码令钥-]{0,80})"
     r"(?P<between>\\{0,4}[\"']?\]?[ \t]{0,4}(?::=|=>|[:=：])(?:[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n)?[ \t]{0,16}"
     r"|[ \t]{1,4}(?:\\\r?\n[ \t]{0,16})?|>)"
 )
-_VALUE = re.compile(
+_VALUE = pattern(
     r"\\{1,4}\"(?P<escaped>.{0,4096}?)\\{1,4}\"|\"(?P<double>(?:[^\"\\]|\\.){0,4096})\"?|'(?P<single>[^']{0,4096})'?"
     r"|(?P<plain>\$\{[^}\s]{0,80}\}|[^\s,;&\"'<>()\[\]{}\\]{1,4096})",
     re.DOTALL,
 )
-_NO_SECRET = re.compile(
+_NO_SECRET = pattern(
     r"\*+|null|none|nil|true|false|yes|no|on|off|undefined|<[^>]*>|\$\{?\w+\}?|\$(?:\(.*)?|%\w+%|\{\{.*|x{3,}|\.{3}|…"
     r"|env:\w+|file:[/~].*|cred:.*|cmd:.*|op://.*|age:.*|\[?redacted\]?|--[A-Za-z][\w-]*|-[A-Za-z]",
     re.IGNORECASE | re.DOTALL,
@@ -264,7 +264,9 @@ def forms_of(secret: str) -> set[str]:
         forms |= urls | {re.sub("%..", lambda code: code[0].lower(), url) for url in urls}
         forms |= {repr(text)[1:-1], raw.hex(), raw.hex().upper()}
         forms |= {each for kind in ("<>&", "<>&'\"+`") for each in _escaped(json.dumps(text)[1:-1], kind)}
-        forms |= {escape(text), escape(text).replace("&#x27;", "&#39;"), escape(text, quote=False)}
+        marked = _as_html(text, "&<>")
+        quoted = _as_html(marked, '"')
+        forms |= {marked, _as_html(quoted, "'"), quoted.replace("'", "&#39;")}
         forms |= set(_base64_forms(raw))
     return {form for form in forms if len(form) >= SHORTEST}
 
@@ -282,8 +284,8 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
                 yield text.replace("+", "-").replace("/", "_")
 
 
-_BREAK = re.compile(r"[\r\n]+")
-_WRAP = re.compile(r"[ \t]*\\?[\r\n]+[ \t]*")
+_BREAK = pattern(r"[\r\n]+")
+_WRAP = pattern(r"[ \t]*\\?[\r\n]+[ \t]*")
 """A line that is broken: as it is, or with a backslash, and what is indented behind it."""
 
 
@@ -299,6 +301,16 @@ def _escaped(text: str, characters: str) -> Iterator[str]:
     """As encoders of JSON write it that mind HTML: `\\u003c`, in either case."""
     for code in ("\\u{:04x}", "\\u{:04X}"):
         yield "".join(code.format(ord(each)) if each in characters else each for each in text)
+
+
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+
+
+def _as_html(text: str, characters: str) -> str:
+    """As `html.escape` writes these characters, `&` first; that module brings two thousand names with it."""
+    for each in characters:
+        text = text.replace(each, _HTML[each])
+    return text
 
 
 def _places(text: str, forms: Iterable[str]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 
-REFERENCE = re.compile(
+from .patterns import pattern
+
+REFERENCE = pattern(
     r"env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[/~].*)|cred:(?P<cred>[A-Za-z0-9_@-][A-Za-z0-9_.@-]{0,254})"
     r"|cmd:(?P<cmd>\S.*)",
     re.ASCII,

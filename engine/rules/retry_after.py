@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from .patterns import pattern
+
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = "(?P<month>" + "|".join(_MONTHS) + ")"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
 _DATES = (  # the three forms that RFC 9110 wants read
-    re.compile(rf"{_DAY}, (?P<day>\d\d) {_MONTH} (?P<year>\d{{4}}) {_CLOCK} GMT", re.ASCII),
-    re.compile(rf"{_DAY}[a-z]{{3,6}}, (?P<day>\d\d)-{_MONTH}-(?P<year>\d\d) {_CLOCK} GMT", re.ASCII),
-    re.compile(rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_CLOCK} (?P<year>\d{{4}})", re.ASCII),
+    pattern(rf"{_DAY}, (?P<day>\d\d) {_MONTH} (?P<year>\d{{4}}) {_CLOCK} GMT", re.ASCII),
+    pattern(rf"{_DAY}[a-z]{{3,6}}, (?P<day>\d\d)-{_MONTH}-(?P<year>\d\d) {_CLOCK} GMT", re.ASCII),
+    pattern(rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_CLOCK} (?P<year>\d{{4}})", re.ASCII),
 )
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from .patterns import pattern
 from .route_urls import BadRouteUrl, RouteUrl, login_fault, parse_route_url
 
 COLUMNS = ("scheme", "host", "port", "username", "password", "region", "labels", "capacity", "group", "id")
@@ -21,10 +22,10 @@ COLUMNS = ("scheme", "host", "port", "username", "password", "region", "labels",
 LARGEST = 16 * 2**20
 """Bytes of a list."""
 
-_COMMENT = re.compile(r"\s*(#|//|;|$)")
-_INLINE = re.compile(r"\s+#\s*(.*)$")
-_HEADER = re.compile(r"[A-Za-z_ ]+(,[A-Za-z_ ]+)+")
-_IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,}")
+_COMMENT = pattern(r"\s*(#|//|;|$)")
+_INLINE = pattern(r"\s+#\s*(.*)$")
+_HEADER = pattern(r"[A-Za-z_ ]+(,[A-Za-z_ ]+)+")
+_IPV6 = pattern(r"[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,}")
 
 
 class ImportedRoute(NamedTuple):

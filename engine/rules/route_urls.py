@@ -10,11 +10,12 @@ import re
 from typing import NamedTuple
 
 from .hosts import with_port
+from .patterns import pattern
 
 SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h", "direct")
 
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?", re.ASCII)
+_HOST = pattern(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?", re.ASCII)
 _EXAMPLE = 'write "http://user@host:port"'
 
 

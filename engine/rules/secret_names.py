@@ -7,9 +7,10 @@ strong word anywhere (password) or a weak one at the end (token), unless it spea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
+
+from .patterns import pattern
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -48,7 +49,7 @@ _WEAK_ENDS = (
     "adminpass",
     "keypass",
 )
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[\u4e00-\u9fff]+")
+_WORDS = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[\u4e00-\u9fff]+")
 
 
 def words_of(name: str) -> list[str]:

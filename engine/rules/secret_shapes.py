@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .patterns import pattern
+
 
 class Span(NamedTuple):
     """Where a secret stands in a text, and the rule that found it."""
@@ -21,7 +23,7 @@ class Span(NamedTuple):
 
 
 _EDGE = r"(?<![A-Za-z0-9_-])"
-_TOKENS = re.compile(
+_TOKENS = pattern(
     _EDGE
     + r"""(?:
     (?P<aws>(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})(?![A-Za-z0-9])
@@ -37,38 +39,36 @@ _TOKENS = re.compile(
     )""",
     re.VERBOSE,
 )
-_TOKEN_SIGNS = re.compile(
+_TOKEN_SIGNS = pattern(
     r"AKIA|ASIA|ABIA|ACCA|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox|xapp-|AIza|ya29|GOCSPX|sk-|k_live|k_test|whsec_|npm_"
     r"|pypi-|dckr_|hf_|_v1_|SG\.|hv[sbr]\.|:AA|AGE-SECRET|eyJ"
 )
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\Z)",
     re.DOTALL,
 )
-_LOGIN = re.compile(
+_LOGIN = pattern(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,20}://"
     r"(?:[^\s/?#@:\"'<>]{0,256}:(?:(?P<password>[^\s/\"'<>]{1,1024})|(?!\d{1,5}/)(?P<loose>[^\s\"'<>]{1,256}?))"
     r"|(?P<token>[^\s/?#@:\"'<>]{20,256}))@"
 )
-_HEADER = re.compile(
+_HEADER = pattern(
     r"(?<![A-Za-z0-9])(?:proxy-)?(?:authorization|cookie|set-cookie|x-[a-z-]{0,24}(?:key|token|secret|auth)|auth-token)"
     r"\\{0,4}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}[\"']?(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?"
     r"([^\r\n\"'\\]{1,4096})",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(
-    r"(?<![A-Za-z0-9])(bearer|basic)[ \t]{1,4}([A-Za-z0-9._~+/-]{6,4096}={0,3})", re.IGNORECASE
-)
-_QUERY = re.compile(
+_SCHEME = pattern(r"(?<![A-Za-z0-9])(bearer|basic)[ \t]{1,4}([A-Za-z0-9._~+/-]{6,4096}={0,3})", re.IGNORECASE)
+_QUERY = pattern(
     r"[?&](?:key|sig|signature|code|auth|x-amz-signature|x-goog-signature)=([^\s&#\"'<>]{16,1024})",
     re.IGNORECASE,
 )
-_STATEMENT = re.compile(
+_STATEMENT = pattern(
     r"(?<!\w)(?:identified[ \t]{1,4}by|login[ \t]{1,4}[^\s,;]{1,64}\s{1,4}password)\s{1,4}"
     r"(?:'([^']{1,256})'|([^\s'\";,]{1,256}))",
     re.IGNORECASE,
 )
-_HOOK = re.compile(
+_HOOK = pattern(
     r"https://(?:hooks\.slack\.com/(?:services|workflows)|(?:\w{1,20}\.)?discord(?:app)?\.com/api/webhooks"
     r"|api\.telegram\.org/bot)"
     r"/?([^\s\"'<>]{8,255})"

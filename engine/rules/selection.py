@@ -7,10 +7,9 @@ blocked ones never hide ready ones) and the situation. The same function answers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from . import holds
 
@@ -59,8 +58,7 @@ class Candidate(Struct, frozen=True):
         return (self.type, self.target)
 
 
-@dataclass(frozen=True)
-class WorkerRoom:
+class WorkerRoom(Struct, frozen=True):
     """A worker that takes tasks: how many more fit, how many run, which types it knows (None = all)."""
 
     id: int
@@ -73,8 +71,7 @@ class WorkerRoom:
     """Which tasks these are."""
 
 
-@dataclass(frozen=True)
-class PoolRoom:
+class PoolRoom(Struct, frozen=True):
     """What is free of a pool (or a group of routes), of how many, and in words why no more."""
 
     free: int
@@ -84,16 +81,14 @@ class PoolRoom:
     """None is free, and none is in use or rests after use: all of them fail or are switched off."""
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """How many more attempts of one type may start at one target, and in words why no more."""
 
     free: int
     words: str = ""
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What decides at this moment. `caps` are the limits of types that have one; `held` maps scope → who holds it."""
 
     now: str
@@ -115,16 +110,14 @@ class Situation:
     """Tasks that a hold has paused → its scope."""
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """Start this task on this worker."""
 
     candidate: Candidate
     worker_id: int
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The starts, in order, and for every other candidate the reasons why it waits."""
 
     starts: tuple[Start, ...]

@@ -10,16 +10,18 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 
+from .patterns import pattern
+
 LATEST = "9999-12-31T23:59:59.999999Z"
 EARLIEST = "0001-01-01T00:00:00.000000Z"
 LONGEST = 10 * 365 * 86400.0
 """No duration may be longer: ten years, in seconds."""
 
-_UTC_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_UTC_TEXT = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
-_DURATION = re.compile(r"\s*".join(rf"(?:{_NUMBER}{unit})?" for unit in _UNITS), re.ASCII)
-_SECONDS = re.compile(_NUMBER, re.ASCII)
+_DURATION = pattern(r"\s*".join(rf"(?:{_NUMBER}{unit})?" for unit in _UNITS), re.ASCII)
+_SECONDS = pattern(_NUMBER, re.ASCII)
 
 
 def utc_text(moment: datetime) -> str:

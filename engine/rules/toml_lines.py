@@ -6,22 +6,22 @@ before it lost the thread, which is enough to say where a key was defined first.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from .patterns import pattern
+
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
-_HEADER = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
-_KEY = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=")
-_PARTS = re.compile(_PART)
-_VALUE = re.compile(
+_HEADER = pattern(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
+_KEY = pattern(rf"[ \t]*({_DOTTED})[ \t]*=")
+_PARTS = pattern(_PART)
+_VALUE = pattern(
     r'''"""(?:[^\\]|\\[\s\S])*?"{3,5}|\'\'\'[\s\S]*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[\[{]|[\]}]|\n|[^"'#\[\]{}\n]+'''
 )
 
-_LIKE_DB = re.compile(r"""\bdb["']?[ \t]*=""")
+_LIKE_DB = pattern(r"""\bdb["']?[ \t]*=""")
 
 
 class KeyLine(NamedTuple):
@@ -67,6 +67,8 @@ def places_named(text: str, lines: list[KeyLine]) -> dict[str, Any] | None:
     places = [each.key for each in named]
     if len(set(places)) < len(places) or len(_LIKE_DB.findall(code)) != places.count(("taskdeck", "db")):
         return None
+    import tomllib  # for a broken file alone
+
     try:
         values = {
             each.key[1]: tomllib.loads(f"_ ={rows[each.line - 1].partition('=')[2]}")["_"] for each in named

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .patterns import pattern
 from .secret_names import word_set
 
 # Options whose whole value is secret: as the next argument ("-a"), or written right behind the option ("-p*").
@@ -42,12 +43,12 @@ _OTHER_P = word_set(
     "type valgrind go dotnet kubectl terraform ansible-playbook bc gzip zstd unshare virsh qemu screen tmux"
 )
 _KNOWN = frozenset(_WHOLE) | frozenset(_LOGIN) | _SLASHED | _OTHER_P
-_TOOL_IN_TEXT = re.compile(
+_TOOL_IN_TEXT = pattern(
     r"(?<![\w.-])(?:"
     + "|".join(sorted(map(re.escape, frozenset(_WHOLE) | frozenset(_LOGIN)), reverse=True))
     + r")(?![\w.-])"
 )
-_LIKE_PASSWORD = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s/.,:=\\@-]{6,64}")
+_LIKE_PASSWORD = pattern(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s/.,:=\\@-]{6,64}")
 
 
 def tool_named(text: str, *, whole: bool = False) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -57,34 +56,31 @@ PROGRESS_EVERY = 0.25
 """Seconds between two progress messages of one attempt."""
 
 
-@dataclass(eq=False)
 class Attempt:
     """The state of one attempt in its worker."""
 
-    run: Run
-    uplink: Uplink
-    clock: Clock
-    gateway: Gateway
-    version: int = 1
-    """The handler's checkpoint version."""
-    checkpoint: dict[str, Any] = field(default_factory=dict)
-    asked: str = ""
-    stale: bool = False
-    """The engine said that another attempt owns the task: nothing of this one counts any more."""
-    timed_out: bool = False
-    on_stale: Callable[[], None] = lambda: None
-    """Called when `stale` is first learnt."""
-    asking: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while there is a reason to stop."""
-    _open: set[tuple[str, str]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        if self.run.checkpoint not in NOTHING_SAVED:
-            self.checkpoint = payloads.decode(self.run.checkpoint, where="checkpoint") or {}
-        self.held = Held(self.run)
-        self.passage = self.gateway.of(self.run)
+    def __init__(self, run: Run, uplink: Uplink, clock: Clock, gateway: Gateway, version: int = 1) -> None:
+        self.run = run
+        self.uplink = uplink
+        self.clock = clock
+        self.version = version
+        """The handler's checkpoint version."""
+        self.checkpoint: dict[str, Any] = {}
+        if run.checkpoint not in NOTHING_SAVED:
+            self.checkpoint = payloads.decode(run.checkpoint, where="checkpoint") or {}
+        self.asked = ""
+        self.stale = False
+        """The engine said that another attempt owns the task: nothing of this one counts any more."""
+        self.timed_out = False
+        self.on_stale: Callable[[], None] = lambda: None
+        """Called when `stale` is first learnt."""
+        self.asking = asyncio.Event()
+        """Set while there is a reason to stop."""
+        self.held = Held(run)
+        self.passage = gateway.of(run)
         self.held.lend = self._lend
-        self.progress = ProgressReport(self.run, self.uplink, self.clock)
+        self.progress = ProgressReport(run, uplink, clock)
+        self._open: set[tuple[str, str]] = set()
 
     @property
     def cancelled(self) -> bool:

@@ -6,11 +6,9 @@ The engine runs this as a program (`python -m taskdeck.engine.run.backing_up`), 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from ..rules.timing import utc_text
 from ..store import backup
 from ..store.durable import published
 from ..store.reading import Reader
+from .arguments import Arguments
 
 SUFFIX = ".db"
 
@@ -144,8 +143,10 @@ def _remove_old(folder: Path, database: Path, keep: int) -> list[Path]:
 
 def _refuse_without_room(database: Path, part: Path) -> None:
     """A disk that this backup would fill is worse than no backup."""
+    from shutil import disk_usage  # with four compressors that no engine needs
+
     needed = sum(each.stat().st_size for each in (database, Path(f"{database}-wal")) if each.exists())
-    free = shutil.disk_usage(part.parent).free
+    free = disk_usage(part.parent).free
     if free < needed + needed // 10:
         raise Unavailable(
             f"there is not enough room for a backup in {part.parent}",
@@ -156,13 +157,12 @@ def _refuse_without_room(database: Path, part: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     """The program that an engine runs: one backup by the configuration, told as a line of JSON."""
-    parser = argparse.ArgumentParser(prog="taskdeck.engine.run.backing_up")
-    parser.add_argument("--db", type=Path, required=True)
-    parser.add_argument("--config", type=Path)
-    options = parser.parse_args(arguments)
     os.nice(10)
     try:
-        report = back_up(load(path=options.config, db=options.db), None, None, system_clock())
+        given = Arguments(arguments, "db config")
+        file = given.get("config")
+        config = load(path=Path(file) if file else None, db=Path(given.one("db")))
+        report = back_up(config, None, None, system_clock())
     except TaskdeckError as error:
         print(json.dumps({"error": str(error)}))
         return error.exit_code

@@ -6,21 +6,20 @@ Owns the author's verbs and where a wish to stop is raised. Must not touch the d
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import NotDone, StopRequested
 from ..errors import StaleLease
 from ..rules import checkpoints
 from ..rules.hosts import named_host
+from ..rules.patterns import pattern
 from .attempt_view import AttemptView
 from .attempts import Attempt, gathered
 from .handlers import Handler
-from .http_session import Http
 from .operations import ROLLING_BACK, Once, inside_operation
 from .passwords import Passwords
 from .request_log import RequestLog
@@ -28,7 +27,10 @@ from .resuming import Resumed
 from .together import Together
 from .undo import chosen, of_run
 
-EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+if TYPE_CHECKING:
+    from .http_session import Http
+
+EVENT_TYPE = pattern(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Context(AttemptView):
@@ -43,8 +45,8 @@ class Context(AttemptView):
         self._step = ""
         self._requests = RequestLog(attempt)
         attempt.passage.tell = self._requests.passed
-        may_be_direct = handler.info.allow_direct or not handler.info.route
-        self._http = Http(attempt, self._requests, direct=may_be_direct)
+        self._http: Http | None = None
+        self._hung_up = False
 
     @property
     def checkpoint(self) -> Mapping[str, Any]:
@@ -60,6 +62,11 @@ class Context(AttemptView):
     @property
     def http(self) -> Http:
         """HTTP through the route that this attempt holds: `async with ctx.http.get(url) as response: …`."""
+        if self._http is None:
+            from .http_session import Http  # most handlers never ask
+
+            may_be_direct = self._handler.info.allow_direct or not self._handler.info.route
+            self._http = Http(self._attempt, self._requests, direct=may_be_direct, closed=self._hung_up)
         return self._http
 
     @property
@@ -175,15 +182,19 @@ class Context(AttemptView):
             await self._attempt.save(resumed.data, merge=False)
 
     async def hang_up(self) -> None:
-        """The lease is lost: end what goes out by it."""
-        await self._http.close()
+        """The lease is lost, or the handler has ended: end what goes out by it, and tell of what was not told yet."""
+        self._hung_up = True
+        if self._http is not None:
+            await self._http.close()
+        await self._attempt.passage.close()
+        self._requests.flush()
 
     async def settle(self, *, succeeded: bool) -> None:
         """The handler has ended: flush what is queued. Raises what a queued checkpoint met."""
         if succeeded:
             self._end_step()
         self._attempt.progress.close()
-        await self._http.close()
+        await self.hang_up()
         queued, self._queued = self._queued, []
         for result in await asyncio.gather(*queued, return_exceptions=True) if queued else ():
             if isinstance(result, BaseException):

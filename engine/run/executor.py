@@ -6,7 +6,6 @@ Owns which attempts live in this worker. Must not decide what runs, or when: the
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..clock import Clock
@@ -38,25 +37,32 @@ class Call(Protocol):
         ...
 
 
-@dataclass
 class Executor:
     """All attempts of one worker. Loop thread only, except `running`."""
 
-    registry: Registry
-    uplink: Uplink
-    journal: StartJournal
-    commands: Commands
-    clock: Clock
-    settings: Welcome
-    gateway: Gateway
-    closing: bool = False
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when `close` was called and the last attempt has ended."""
-    _calls: dict[int, Call] = field(default_factory=dict)
-    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.commands.families.others_run = self._has_handlers
+    def __init__(
+        self,
+        registry: Registry,
+        uplink: Uplink,
+        journal: StartJournal,
+        commands: Commands,
+        clock: Clock,
+        settings: Welcome,
+        gateway: Gateway,
+    ) -> None:
+        self.registry = registry
+        self.uplink = uplink
+        self.journal = journal
+        self.commands = commands
+        self.clock = clock
+        self.settings = settings
+        self.gateway = gateway
+        self.closing = False
+        self.idle = asyncio.Event()
+        """Set when `close` was called and the last attempt has ended."""
+        self._calls: dict[int, Call] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        commands.families.others_run = self._has_handlers
 
     def _has_handlers(self) -> bool:
         """Any thread may ask."""

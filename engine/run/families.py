@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
+
+from msgspec import Struct, field
 
 from ..clock import Clock
 from ..edge import adoption, identity, trees
@@ -26,8 +27,7 @@ SHARE = 50.0
 """… and at least so many times as long as the last look took."""
 
 
-@dataclass
-class _Family:
+class _Family(Struct):
     """A living command and what was seen of its descendants."""
 
     child: Identity

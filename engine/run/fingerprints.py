@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .. import __file__ as _door
-from ..rules.checks import is_file_handler
+from ..rules.handler_names import is_file_handler
 
 
 def fingerprint(handlers: Sequence[str], root: Path) -> str:

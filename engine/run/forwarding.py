@@ -11,16 +11,15 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Protocol
 
 from ..clock import Clock
 from ..credentials import NoCredential
 from ..edge.exits import BadExit, Exit
-from ..edge.forwarder import Finding, Forwarder
+from ..edge.forwarder import Forwarder
 from ..edge.peers import holder, peer_of
-from ..edge.probe_errors import Verdict
+from ..edge.probe_errors import Finding, Verdict
 from ..edge.tunnels import NoTunnel
 from ..rules.route_errors import ErrorType
 from .metering import Meter
@@ -62,20 +61,16 @@ class Owner(Protocol):
     """Hears what each connection came to."""
 
 
-@dataclass
 class Lent:
     """What the forwarder of one attempt asks; its methods run in the forwarding thread."""
 
-    way_out: WayOut
-    clock: Clock
-    meter: Meter
-    owner: Owner
-    last: Verdict | None = None
-    """Why the last connection failed; None = it did not."""
-    forwarder: Forwarder = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.forwarder = Forwarder(self, self.clock)
+    def __init__(self, way_out: WayOut, clock: Clock, meter: Meter, owner: Owner) -> None:
+        self.way_out = way_out
+        self.meter = meter
+        self.owner = owner
+        self.last: Verdict | None = None
+        """Why the last connection failed; None = it did not."""
+        self.forwarder = Forwarder(self, clock)
 
     async def exit(self) -> Exit:
         try:

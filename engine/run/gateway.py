@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from ..clock import Clock
-from ..edge.forwarder import Finding
 from .endings import SECRETS
-from .forwarding import Forwarding, Lent
 from .messages import Run
 from .metering import Metering
 from .passwords import Passwords
 from .ways_out import WayOut
+
+if TYPE_CHECKING:
+    from ..edge.probe_errors import Finding
+    from .forwarding import Forwarding, Lent
 
 Pids = Callable[[], Iterable[int]]
 
@@ -30,7 +33,7 @@ class Gateway:
 
     def __init__(self, clock: Clock) -> None:
         self.passwords = Passwords(clock, SECRETS.learn)
-        self._forwarding = Forwarding(clock)
+        self._forwarding: Forwarding | None = None
         self._metering = Metering(clock)
         self._clock = clock
 
@@ -40,12 +43,17 @@ class Gateway:
 
     def lend(self, run: Run, passage: Passage) -> tuple[Lent, int]:
         """Open a local proxy for an attempt; returns it with its port."""
+        from .forwarding import Forwarding, Lent  # most workers never lend one
+
+        if self._forwarding is None:
+            self._forwarding = Forwarding(self._clock)
         lent = Lent(WayOut(run.route, self.passwords), self._clock, self._metering.of(run), passage)
         return lent, self._forwarding.open(lent)
 
     async def take_back(self, lent: Lent) -> None:
         """No byte passes by it any more."""
-        await self._forwarding.close(lent)
+        if self._forwarding is not None:
+            await self._forwarding.close(lent)
 
 
 class Passage:

@@ -8,18 +8,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from msgspec import Struct, field
+
 from ..errors import InvalidPayload
 from ..rules import payloads
 from ..rules.cleaning import clean
+from ..rules.patterns import pattern
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
 from . import declared, params, undo
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 GROUP = "taskdeck.handlers"
 """The entry-point group through which other packages ship handlers."""
 
-NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+NAME = pattern(r"[A-Za-z0-9_.:-]{1,64}")
 SHELL = "shell"
 HTTP = "http"
 
@@ -46,8 +49,7 @@ Migrate = Callable[[dict[str, Any], int], dict[str, Any]]
 """Makes a checkpoint of this version from one of an older version (its data and number)."""
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """What one `@task` said, mistakes included: the decorator never raises, so that the other types load."""
 
     name: str
@@ -55,8 +57,7 @@ class Declaration:
     options: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Handler:
+class Handler(Struct, frozen=True):
     """One type that this process can run. `function` is None for the built-in `shell`."""
 
     info: TypeInfo
@@ -89,8 +90,7 @@ class Handler:
             raise InvalidPayload("the checkpoint does not fit its type", error.why) from None
 
 
-@dataclass
-class Registry:
+class Registry(Struct):
     """All types by name, and what failed to load (`where: why`)."""
 
     handlers: dict[str, Handler] = field(default_factory=dict)
@@ -251,9 +251,35 @@ def _import_entry(entry: str, root: Path) -> ModuleType:
 
 
 def _plugins() -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points  # a tenth of the start of a sync handler, which needs none
+    others = [
+        each for each in sys.meta_path if hasattr(each, "find_distributions") and each is not PathFinder
+    ]
+    if not others and not any(map(_may_name_us, sys.path)):
+        return ()  # so it nearly always is, and to load what reads them is a tenth of the start of a worker
+    from importlib.metadata import entry_points
 
     return entry_points(group=GROUP)
+
+
+def _may_name_us(place: str) -> bool:
+    """May a distribution in this entry of `sys.path` declare handlers? In an archive nobody has looked."""
+    try:
+        with os.scandir(place or ".") as entries:
+            return any(map(_names_us, entries))
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+
+
+def _names_us(distribution: os.DirEntry[str]) -> bool:
+    if not distribution.name.lower().endswith("-info"):
+        return False
+    try:
+        text = Path(distribution.path, "entry_points.txt").read_bytes()
+    except OSError:
+        return False
+    return GROUP.encode() in text
 
 
 class _AsItStands(SourceFileLoader):

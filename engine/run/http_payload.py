@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from ..rules.patterns import pattern
 from ..rules.timing import parse_duration
 
-_METHOD = re.compile(r"[A-Z]{1,20}")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_METHOD = pattern(r"[A-Z]{1,20}")
+_HEADER = pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class HttpPayload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -41,8 +41,8 @@ class Http:
     A request has 10 s in all unless its `timeout` (an `aiohttp.ClientTimeout`) says otherwise.
     """
 
-    def __init__(self, attempt: Attempt, log: RequestLog, *, direct: bool) -> None:
-        """`direct`: may requests leave without a route, where the attempt holds none?"""
+    def __init__(self, attempt: Attempt, log: RequestLog, *, direct: bool, closed: bool) -> None:
+        """`direct`: may requests leave without a route, where the attempt holds none? `closed`: it has ended already."""
         self._attempt = attempt
         self._log = log
         self._direct = direct
@@ -50,7 +50,7 @@ class Http:
         self._old: list[asyncio.Task[ClientSession]] = []
         """Sessions with a login that is refused by now; requests may still be under way in them."""
         self._renewing = asyncio.Lock()
-        self._closed = False
+        self._closed = closed
 
     async def session(self) -> ClientSession:
         """The aiohttp session itself, for libraries that want one; it is closed when the attempt ends."""
@@ -97,14 +97,12 @@ class Http:
         return Exchange(self, lambda made: made.ws_connect(url, **options))
 
     async def close(self) -> None:
-        """The attempt ends: close the connections and tell the requests that weren't told yet."""
+        """The attempt ends: close the connections."""
         self._closed = True
         made = [*self._old, *([self._making] if self._making is not None else [])]
         self._making, self._old = None, []
         if made:
             await asyncio.wait([asyncio.ensure_future(_close(one)) for one in made], timeout=CLOSE_WITHIN)
-        await self._attempt.passage.close()
-        self._log.flush()
 
     async def renewed(self, used: ClientSession) -> bool:
         """The proxy refused the login of the session `used`: is there another session by now, with another login?"""

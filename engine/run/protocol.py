@@ -7,7 +7,6 @@ Must not know how the command was started.
 from __future__ import annotations
 
 import asyncio
-import re
 import shlex
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,12 +17,13 @@ import msgspec
 from ..errors import InvalidPayload, StaleLease, TaskdeckError
 from ..rules import payloads
 from ..rules.cleaning import clean
+from ..rules.patterns import pattern
 from .attempts import Attempt, gathered
 from .together import Together
 
 MAX_LINE = 1024 * 1024
 READ_SIZE = 64 * 1024
-EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+EVENT_TYPE = pattern(r"[A-Z][A-Z0-9_]{0,63}")
 CHECKPOINT_LIMIT = 100_000
 """Bytes of a command's checkpoint: it comes back in one environment variable, which the kernel limits to 128 KiB."""
 ANSWERS = {"new": "new", "done": "done", "in_doubt": "doubt"}

@@ -6,7 +6,6 @@ and is answered `stale`, so that the worker stops that attempt.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 from ..config import Config
 from ..errors import InvalidPayload, Refused, StaleLease, TaskdeckError
 from ..rules.checkpoints import merge
+from ..rules.patterns import pattern
 from ..rules.payloads import decode, encode
 from ..store import attempts, checkpoints, operations, processes, routes, tasks
 from ..store.tasks import ENGINE
@@ -40,7 +40,7 @@ from .policies import Policies
 from .secrecy import masked, refuse_secrets
 from .successes import Report
 
-NOTE_TYPES = re.compile(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
+NOTE_TYPES = pattern(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
 """Event types that a handler may make itself; all others would speak for the engine."""
 
 NOTE_LIMIT = 500

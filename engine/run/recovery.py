@@ -11,10 +11,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from ..clock import Clock
 from ..config import Config
@@ -46,8 +47,7 @@ IN_DOUBT = "it may have ended: what its worker had kept can't be read"
 """Why what a worker had begun goes to a person where not all of its last words can be read."""
 
 
-@dataclass
-class Recovered:
+class Recovered(Struct):
     """What recovery found: the story of each task, and the rows of the workers that live."""
 
     stories: list[str] = field(default_factory=list)

@@ -5,18 +5,18 @@ Messages hold the reference, never a value.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ..credentials import NoCredential
 from ..errors import InvalidPayload
+from ..rules.patterns import pattern
 from ..rules.references import kind_of
 from ..rules.secret_names import is_secret_name
 
 if TYPE_CHECKING:
     from .passwords import Passwords
 
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def resolved(name: str, value: str, passwords: Passwords) -> str:

@@ -6,15 +6,14 @@ Never holds more of a URL than its host. Must not send requests or judge the att
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..edge.exits import Exit
-from ..edge.forwarder import Finding
-from ..edge.judging import is_tunnelled
+from msgspec import Struct
+
+from ..edge.exits import Exit, is_tunnelled
 from ..edge.local_faults import local_fault
-from ..edge.probe_errors import Circumstances, ErrorType, Verdict, classify
+from ..edge.probe_errors import Circumstances, ErrorType, Finding, Verdict, classify
 from ..edge.probe_limits import MOST_LAG, LagMeter
 from ..rules.cleaning import clean
 from ..rules.hosts import bare_host
@@ -76,8 +75,7 @@ class Passage:
         return self.lag > MOST_LAG
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """A target's answer: its status, whether TLS vouches for it, milliseconds where they say something of the route."""
 
     status: int

@@ -5,14 +5,14 @@ Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from ..edge.probe_errors import Verdict
 from ..edge.proxy_requests import ERROR_HEADER
+from ..rules.patterns import pattern
 from ..rules.route_errors import ErrorType
 
-_FORWARDERS_WORD = re.compile(r"50[24],? *(?:message=)?['\"]?([A-Z_]{3,30})\b")
+_FORWARDERS_WORD = pattern(r"50[24],? *(?:message=)?['\"]?([A-Z_]{3,30})\b")
 """`502 TUNNEL_FAILED` as urllib, requests, httpx and aiohttp repeat it."""
 _PROXY_ERRORS = {
     "ClientHttpProxyError",

@@ -10,10 +10,11 @@ import re
 from typing import Any
 
 from ..errors import SecretInInput
+from ..rules.patterns import pattern
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 
-_PLACES = re.compile(
+_PLACES = pattern(
     r"value of \S*?(page|next|prev|sync|continuation|continue|cursor|resume|change|delta|start|end|offset|position)"
     r"[a-z]*[_.-]?(token|key)",
     re.IGNORECASE,

@@ -15,6 +15,7 @@ from ..rules.bandwidth import parse_rate
 from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import NewTask
+from ..rules.patterns import pattern
 from ..rules.payloads import decode, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..rules.redaction import Redactor
     from ..store.transaction import Transaction
 
-TYPE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+TYPE_NAME = pattern(r"[A-Za-z0-9_.:-]{1,64}")
 ARGUMENT_LIMIT = 131_071
 """The kernel takes no longer argument (bytes)."""
 KEY_LIMIT = 300

@@ -5,7 +5,6 @@ Runs in the handler's own process; all it does goes through the worker. Must not
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from ..clock import Clock
 from ..errors import TaskdeckError
 from ..rules import checkpoints, payloads
 from ..rules.hosts import named_host
+from ..rules.patterns import pattern
 from .attempt_view import AttemptView
 from .endings import InDoubt, log_line
 from .handlers import Handler
@@ -31,7 +31,7 @@ from .undo import chosen, of_run
 if TYPE_CHECKING:
     from .sync_http import SyncHttp
 
-EVENT_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+EVENT_TYPE = pattern(r"[A-Z][A-Z0-9_]{0,63}")
 PROGRESS_EVERY = 0.25
 """Seconds between two progress lines."""
 _inside: ContextVar[tuple[str, str] | None] = ContextVar("inside", default=None)

@@ -12,10 +12,11 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from .. import ResourceFault
 from ..clock import Clock
@@ -35,8 +36,7 @@ MOST = 64 * 1024 * 1024
 """Bytes of an answer's body; for more, use a library that reads piece by piece: the environment names the proxy."""
 
 
-@dataclass(frozen=True)
-class SyncAnswer:
+class SyncAnswer(Struct, frozen=True):
     """A whole answer. `headers` are found by names in any case; `url` is where redirects led."""
 
     status: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from ..rules import payloads
 from ..rules.failures import Failure, FailureClass
@@ -22,8 +23,7 @@ LONGEST_NAME = 100
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One undo step. `settles_doubt`: after a crash in its middle no person is needed."""
 
     name: str

@@ -7,7 +7,6 @@ are imported here so that neither CLI nor engine has to, once for however many q
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -16,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InvalidPayload
+from ..errors import InvalidPayload, UsageError
 from ..rules import payloads
 from . import params
+from .arguments import Arguments
 from .handlers import Handler, Registry, load
 
 
@@ -47,13 +47,15 @@ def answer(registry: Registry, question: dict[str, Any]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the questions that stand on stdin."""
-    parser = argparse.ArgumentParser(prog="python -m taskdeck.engine.run.validation")
-    parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
-    parser.add_argument("--handler", action="append", default=[])
-    options = parser.parse_args(arguments)
+    try:
+        given = Arguments(sys.argv[1:] if arguments is None else arguments, "handlers-root handler")
+    except UsageError as error:
+        print(f"taskdeck: {error}", file=sys.stderr)
+        return error.exit_code
+    root = Path(given.get("handlers-root") or Path.cwd()).resolve()
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever handler files print while they load must not stand among the answer
-    registry = load(options.handler, options.handlers_root.resolve())
+    registry = load(given.all("handler"), root)
     with open(replies, "wb") as out:
         out.write(msgspec.json.encode(survey(registry)) + b"\n")
         out.flush()

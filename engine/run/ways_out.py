@@ -5,8 +5,9 @@ Owns the login's renewal after a proxy has refused it. Must not open connections
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ..credentials import NoCredential
 from ..edge.exits import BadExit, Exit, Scheme

@@ -11,7 +11,6 @@ import gc
 if __name__ == "__main__":
     gc.disable()  # what is loaded stays: looking through it again and again is an eighth of a worker's start
 
-import argparse
 import asyncio
 import os
 import signal
@@ -21,13 +20,16 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
+from msgspec import Struct
+
 from .. import __version__, cores
 from ..clock import Clock, system_clock
 from ..edge import adoption, identity
 from ..edge.cgroups import Group
 from ..edge.link import Link, connect
-from ..errors import TaskdeckError
+from ..errors import TaskdeckError, UsageError
 from . import channels, kin, summons
+from .arguments import Arguments
 from .executor import Executor
 from .fingerprints import fingerprint
 from .gateway import Gateway
@@ -58,10 +60,21 @@ SLACK = 2.0
 """Seconds beyond what attempts are given to end, when there has been no engine for too long."""
 
 
+class Options(Struct):
+    """What a worker is told at its start."""
+
+    socket: str
+    incarnation: str
+    journal: Path
+    handlers_root: Path
+    group: Group | None
+    handlers: list[str]
+
+
 class Worker:
     """One worker and its link to the engine."""
 
-    def __init__(self, options: argparse.Namespace, link: Link, journal: StartJournal, clock: Clock) -> None:
+    def __init__(self, options: Options, link: Link, journal: StartJournal, clock: Clock) -> None:
         self.journal = journal
         self.clock = clock
         self.commands = Commands(clock, options.group, options.journal.with_suffix(kin.SUFFIX))
@@ -71,8 +84,8 @@ class Worker:
         self.uplink = Uplink(None, self.loop, self.spool)
         self.gateway = Gateway(clock)
         self.executor: Executor | None = None
-        self._incarnation: str = options.incarnation
-        self._handlers = fingerprint(options.handler, options.handlers_root.resolve())
+        self._incarnation = options.incarnation
+        self._handlers = fingerprint(options.handlers, options.handlers_root)
         self._lifeline = Lifeline(options.socket, link, self.uplink, self, clock)
         self._heartbeat = 0.0
         self._ended = Event()
@@ -215,7 +228,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     adoption.adopt_orphans()  # without it only those are found that carry a mark, or stay in their session
     arguments = sys.argv[1:] if arguments is None else arguments
     waits = list(arguments) == [summons.WAIT]
-    options = _options(summons.told() if waits else arguments)
+    try:
+        options = _options(summons.told() if waits else arguments)
+    except UsageError as error:
+        print(f"taskdeck worker: {error}", file=sys.stderr)
+        return error.exit_code
     if options.group is not None and not options.group.take(0):  # before anything of ours starts anything
         options.group = None
     if waits:
@@ -231,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return getattr(error, "exit_code", 1)
     worker = Worker(options, link, journal, system_clock())
     worker.introduce()
-    worker.serve(load(options.handler, options.handlers_root.resolve()))
+    worker.serve(load(options.handlers, options.handlers_root))
     return 0
 
 
@@ -242,16 +259,17 @@ def _be_no_worker() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m taskdeck.engine.run.worker")
-    parser.add_argument("--socket", required=True)
-    parser.add_argument("--incarnation", required=True)
-    parser.add_argument("--logs", type=Path, required=True)
-    parser.add_argument("--journal", type=Path, required=True)
-    parser.add_argument("--handlers-root", type=Path, default=Path.cwd())
-    parser.add_argument("--group", type=lambda text: Group(Path(text)))
-    parser.add_argument("--handler", action="append", default=[])
-    return parser.parse_args(arguments)
+def _options(arguments: Sequence[str]) -> Options:
+    given = Arguments(arguments, "socket incarnation logs journal handlers-root group handler")
+    group = given.get("group")
+    return Options(
+        socket=given.one("socket"),
+        incarnation=given.one("incarnation"),
+        journal=Path(given.one("journal")),
+        handlers_root=Path(given.get("handlers-root") or Path.cwd()).resolve(),
+        group=Group(Path(group)) if group else None,
+        handlers=given.all("handler"),
+    )
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..edge.identity import Identity
 from ..edge.link import AsyncLink, LinkError
@@ -24,8 +25,7 @@ BLOCKED_AFTER = 3.0
 """Seconds after which a worker that has not begun what it was sent gets no more."""
 
 
-@dataclass
-class WorkerHandle:
+class WorkerHandle(Struct):
     """One worker process. Times: monotonic seconds."""
 
     id: int

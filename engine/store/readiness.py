@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..rules import readiness as rules
 from ..rules.readiness import CHECKING, NOT_READY, READY, ReadySettings

@@ -7,10 +7,10 @@ attempt gives back exactly what it held, once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ..errors import NotFound, Refused, StaleLease, StoreError
 from ..rules import resources as rules
@@ -52,8 +52,7 @@ class NotEnough(Refused):
         self.to_verify, self.dry = to_verify, dry
 
 
-@dataclass(frozen=True)
-class SlotTable:
+class SlotTable(Struct, frozen=True):
     """The slots of one kind. Both kinds share every statement."""
 
     kind: Kind

@@ -6,12 +6,12 @@ import asyncio
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.pretty import pretty_repr
 
 from taskdeck.engine.demo.fakes.faults import Behaviour, Fault

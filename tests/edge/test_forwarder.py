@@ -19,9 +19,10 @@ from taskdeck.engine.demo.fakes.proxy import FakeProxy
 from taskdeck.engine.demo.fakes.server import FakeServer, Reader, Writer
 from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import Exit, Scheme
-from taskdeck.engine.edge.forwarder import Finding, Forwarder
+from taskdeck.engine.edge.forwarder import Forwarder
 from taskdeck.engine.edge.http import session
 from taskdeck.engine.edge.peers import holder, peer_of
+from taskdeck.engine.edge.probe_errors import Finding
 from taskdeck.engine.edge.proxy_requests import ERROR_HEADER, Unclear, read_request
 from taskdeck.engine.rules.route_errors import ErrorType
 from tests.edge.fakes.certificates import client_context, server_context

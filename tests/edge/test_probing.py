@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from aiohttp_socks import ProxyConnector
+from msgspec.structs import replace
 
 from taskdeck.engine.demo.fakes.faults import Behaviour, Fault
 from taskdeck.engine.demo.fakes.http_proxy import HttpProxy

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from taskdeck.engine.rules.selection import Candidate, Situation, WorkerRoom, choose, explain
 from tests.faults import fault

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import make_archive, rmtree
 from textwrap import dedent
 
 import pytest
 
-from taskdeck.engine.run.handlers import Registry, load
+from taskdeck.engine.run.handlers import GROUP, Registry, load
 
 
 @pytest.fixture(autouse=True)
@@ -286,3 +287,45 @@ def test_the_door_is_light_and_says_its_version() -> None:
     code = "import sys, taskdeck.engine as e; print(e.__version__, *sorted({'asyncio', 'msgspec'} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert said.split() == [version("taskdeck")]
+
+
+def plugin(folder: Path, group: str) -> None:
+    """An installed distribution that names a module in this group of entry points."""
+    write(folder, "their_jobs.py", "@task('theirs')\nasync def theirs(ctx): ...")
+    about = folder / "their_jobs-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-jobs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\njobs = their_jobs\n")
+
+
+def test_handlers_of_installed_distributions_are_loaded_by_their_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(tmp_path / "site", GROUP)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    registry = load([], tmp_path)
+    assert registry.problems == []
+    assert "theirs" in registry.handlers
+
+
+def test_handlers_of_a_distribution_in_an_archive_are_found_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(tmp_path / "site", GROUP)
+    archive = make_archive(str(tmp_path / "site"), "zip", tmp_path / "site")
+    rmtree(tmp_path / "site")
+    monkeypatch.syspath_prepend(archive)
+    assert "theirs" in load([], tmp_path).handlers
+
+
+def test_where_no_distribution_names_handlers_nothing_is_loaded_to_read_entry_points(tmp_path: Path) -> None:
+    import subprocess
+
+    plugin(tmp_path / "site", "others.group")
+    code = (
+        "import sys; from pathlib import Path; from taskdeck.engine.run.handlers import load\n"
+        f"sys.path.insert(0, {str(tmp_path / 'site')!r}); load([], Path('.'))\n"
+        "print('importlib.metadata' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said == "False\n"
