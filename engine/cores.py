@@ -45,5 +45,9 @@ def _filter() -> int:
 
 
 def _set_filter(process: str, value: int) -> None:
-    with suppress(OSError), open(f"/proc/{process}/coredump_filter", "w", encoding="ascii") as file:
-        file.write(hex(value))
+    with suppress(OSError):  # with each start of a command, hence as little Python as can be
+        fd = os.open(f"/proc/{process}/coredump_filter", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, b"%#x" % value)
+        finally:
+            os.close(fd)

@@ -20,6 +20,7 @@ _SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 _GET_CHILD_SUBREAPER = 37
 _LISTS = os.path.exists("/proc/thread-self/children")
 """Does the kernel keep lists of children (CONFIG_PROC_CHILDREN)?"""
+_PIECE = 64 * 1024
 _own: list[subprocess.Popen[bytes]] = []
 _starting = Lock()
 
@@ -85,10 +86,16 @@ def descendants(pid: int) -> set[int]:
 
 def _listed(pid: int, thread: int | str) -> list[int]:
     try:
-        with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-            return [int(each) for each in file.readall().split()]
+        fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = b""
+            while piece := os.read(fd, _PIECE):
+                found += piece
+        finally:
+            os.close(fd)
     except OSError:  # that thread has ended meanwhile
         return []
+    return [int(each) for each in found.split()]
 
 
 def _by_parent(pid: int) -> list[int]:

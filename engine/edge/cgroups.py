@@ -18,6 +18,7 @@ from .identity import Identity
 
 PREFIX = "taskdeck-"
 """What the name of every group begins with that is made directly below the group of an engine."""
+_PIECE = 64 * 1024
 
 
 class Group:
@@ -47,11 +48,16 @@ class Group:
     def pids(self) -> list[int]:
         """The pids in this group itself; those that our pid namespace has no number for are left out."""
         try:  # with each start of a command, hence as little Python as can be
-            with open(f"{self.path}/cgroup.procs", "rb", buffering=0) as file:
-                words = file.readall().split()
+            fd = os.open(f"{self.path}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = b""
+                while piece := os.read(fd, _PIECE):
+                    found += piece
+            finally:
+                os.close(fd)
         except OSError:  # gone, or of a type that holds no processes
             return []
-        return [int(word) for word in words if word != b"0"]
+        return [int(word) for word in found.split() if word != b"0"]
 
     def place_of(self, pid: int) -> str:
         """The name of the group directly in it that a process is in, or in one within that; "" for any other process."""

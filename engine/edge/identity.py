@@ -188,7 +188,10 @@ def _is_dead(fields: list[bytes]) -> bool:
 def _stat(pid: int) -> list[bytes] | None:
     """The fields after the command's name, which may itself hold spaces and parentheses."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return file.read(2048).rpartition(b")")[2].split() or None
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, 2048).rpartition(b")")[2].split() or None
+        finally:
+            os.close(fd)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None

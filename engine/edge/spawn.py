@@ -18,6 +18,7 @@ from typing import Literal
 
 from .. import cores
 from ..errors import TaskdeckError
+from . import posix_spawn
 from .identity import Identity, boot_id, start_time, wait_readable
 
 Kind = Literal[
@@ -66,14 +67,14 @@ class StatusLost(TaskdeckError):
 
 
 class Child:
-    """A running child. `pidfd` reads once it has ended; `stdout` (non-blocking) carries output and errors."""
+    """A running child of ours. `pidfd` reads once it has ended; `stdout` (non-blocking) carries output and errors."""
 
-    def __init__(self, process: subprocess.Popen[bytes], pidfd: int) -> None:
-        self._process = process
-        self.pid = process.pid
-        self.identity = Identity(self.pid, start_time(self.pid) or 0, boot_id())
+    def __init__(self, pid: int, pidfd: int, stdout: int | None) -> None:
+        self._code: int | None = None
+        self.pid = pid
+        self.identity = Identity(pid, start_time(pid) or 0, boot_id())
         self.pidfd = pidfd
-        self.stdout = process.stdout.fileno() if process.stdout else None
+        self.stdout = stdout
 
     def reap(self) -> int | None:
         """The exit code, minus the number of the signal that killed it, or None while it runs. Never waits.
@@ -81,28 +82,28 @@ class Child:
         Until then its pid, which is also its session's number, can't be given to another process.
         `StatusLost`.
         """
-        if self._process.returncode is None:
+        if self._code is None:
             try:
                 ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
             except ChildProcessError:
-                self._process.returncode = 255  # so that nobody waits for it again
+                self._code = 255  # so that nobody waits for it again
                 raise StatusLost(f"the exit status of process {self.pid} is lost") from None
             if ended:
                 exited = ended.si_code == os.CLD_EXITED
-                self._process.returncode = ended.si_status if exited else -ended.si_status
-        return self._process.returncode
+                self._code = ended.si_status if exited else -ended.si_status
+        return self._code
 
     def wait(self, seconds: float | None = None) -> int | None:
         """Block until it ends, at most `seconds` (None = ever); then as `reap`."""
-        if self._process.returncode is None:
+        if self._code is None:
             wait_readable(self.pidfd, seconds)
         return self.reap()
 
     def close_output(self) -> None:
         """Read no more; what still writes there meets a broken pipe. Harmless when done before."""
-        if self._process.stdout:
-            self._process.stdout.close()
-        self.stdout = None
+        if self.stdout is not None:
+            os.close(self.stdout)
+            self.stdout = None
 
     def close(self) -> None:
         """Give back the descriptors; the child itself isn't touched. Reap it first."""
@@ -128,6 +129,46 @@ def start(
     """
     argv = list(argv)
     _check_form(argv, env)
+    try:
+        stdout, output = (None, log_fd) if log_fd is not None else os.pipe()
+    except OSError as error:
+        raise _explain(error, argv[0], cwd, env) from None
+    try:
+        pid = _quick(argv, env, cwd, output, pass_fds)
+        if pid is None:
+            pid = _exact(argv, env, cwd, output, pass_fds)
+    except BaseException:
+        if stdout is not None:
+            os.close(stdout)
+        raise
+    finally:
+        if stdout is not None:
+            os.close(output)
+    cores.give_back(pid)
+    return _adopt(pid, stdout)
+
+
+def _quick(
+    argv: list[str],
+    env: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None,
+    output: int,
+    pass_fds: Sequence[int],
+) -> int | None:
+    """None = it was not started: the other way starts it after all, or tells exactly why it can't be."""
+    numbers = sorted(pass_fds)
+    if numbers != list(range(3, 3 + len(numbers))):
+        return None
+    return posix_spawn.spawn(argv, env, cwd, output, 3 + len(numbers))
+
+
+def _exact(
+    argv: list[str],
+    env: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None,
+    output: int,
+    pass_fds: Sequence[int],
+) -> int:
     _check_directory(cwd)
     try:
         process = subprocess.Popen(
@@ -135,9 +176,8 @@ def start(
             cwd=cwd,
             env=env,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if log_fd is None else log_fd,
+            stdout=output,
             stderr=subprocess.STDOUT,
-            bufsize=0,
             close_fds=True,
             pass_fds=pass_fds,
             restore_signals=True,
@@ -147,8 +187,8 @@ def start(
         raise _explain(error, argv[0], cwd, env) from None
     except (ValueError, subprocess.SubprocessError) as error:
         raise CannotStart("malformed", str(error)) from None
-    cores.give_back(process.pid)
-    return _adopt(process)
+    process.returncode = 0  # so that nobody waits for it but `Child`
+    return process.pid
 
 
 def command_environment(
@@ -158,20 +198,22 @@ def command_environment(
     return {name: base[name] for name in allow if name in base} | dict(extra)
 
 
-def _adopt(process: subprocess.Popen[bytes]) -> Child:
+def _adopt(pid: int, stdout: int | None) -> Child:
+    pidfd = -1
     try:
         # Ours and not yet reaped, so the pid can't mean another process.
-        pidfd = os.pidfd_open(process.pid)
-    except OSError as error:
+        pidfd = os.pidfd_open(pid)
+        if stdout is not None:
+            os.set_blocking(stdout, False)
+        return Child(pid, pidfd, stdout)
+    except OSError as error:  # no descriptor is left to know it by
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for fd in (pidfd, -1 if stdout is None else stdout):
+            if fd >= 0:
+                os.close(fd)
         raise CannotStart("no_resources", error.strerror or str(error)) from None
-    if process.stdout:
-        os.set_blocking(process.stdout.fileno(), False)
-    return Child(process, pidfd)
 
 
 def _check_form(argv: Sequence[str], env: Mapping[str, str]) -> None:

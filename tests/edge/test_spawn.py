@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from taskdeck.engine.edge import identity
+from taskdeck.engine.edge import identity, posix_spawn
 from taskdeck.engine.edge.spawn import CannotStart, Child, StatusLost, command_environment, start
 from tests.faults import fault
 
@@ -20,8 +20,11 @@ ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 Start = Callable[..., Child]
 
 
-@pytest.fixture
-def run() -> Iterator[Start]:
+@pytest.fixture(params=["quick", "exact"])
+def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Both ways in which a child is started."""
+    if request.param == "exact":
+        monkeypatch.setattr(posix_spawn, "AVAILABLE", False)
     children: list[Child] = []
 
     def begin(*argv: str, **options: object) -> Child:
@@ -139,6 +142,39 @@ def test_the_program_is_found_from_its_own_directory_and_path(run: Start, tmp_pa
     script.chmod(0o755)
     assert read(run("./here", cwd=tmp_path)) == os.fsencode(os.path.realpath(tmp_path)) + b"\n"
     assert read(run("here", cwd="/", env={"PATH": str(tmp_path)})) == b"/\n"
+
+
+@pytest.mark.skipif(not posix_spawn.AVAILABLE, reason="this C library can't")
+def test_a_plain_command_is_started_without_a_fork_of_ours(
+    run: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a process of Python's own was made")
+
+    monkeypatch.setattr(posix_spawn, "AVAILABLE", True)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    child = run("sh", "-c", "pwd", cwd="/", pass_fds=[])
+    assert read(child) == b"/\n"
+    assert child.wait(5) == 0
+
+
+def test_a_program_of_a_relative_path_is_that_of_the_new_directory(run: Start, tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tool").write_text(f"#!/bin/sh\necho {folder}\n")
+        (tmp_path / folder / "tool").chmod(0o755)
+    env = {**ENV, "PATH": f".:{tmp_path}/second"}
+    assert read(run("tool", env=env, cwd=tmp_path / "first")) == b"first\n"
+    assert read(run("./tool", env=ENV, cwd=tmp_path / "first")) == b"first\n"
+
+
+def test_what_a_path_names_first_but_cannot_run_is_passed_over(run: Start, tmp_path: Path) -> None:
+    (tmp_path / "tool").mkdir()  # a directory may be entered, which is the same bit as may be run
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tool").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "bin" / "tool").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{tmp_path}/bin:/usr/bin:/bin"}
+    assert read(run("tool", env=env)) == b"found\n"
 
 
 def test_a_lost_exit_status_is_never_taken_for_success(run: Start) -> None:
