@@ -62,10 +62,11 @@ class AttemptLog:
         self._head_bytes = max(1, file_bytes if head_bytes is None else head_bytes)
         self._file_bytes = max(1, file_bytes)
         self._most = max(2, files) - 1
-        found = pieces(self.path) if os.path.exists(path) else []
-        self.total = found[-1].end if found else 0
-        """Bytes of output so far, kept or not."""
-        self._kept = deque(piece for piece in found if piece.offset)
+        self.total = 0
+        """Bytes of output so far, kept or not; those of an earlier writer among them from the first byte on."""
+        self._kept: deque[Piece] = deque()
+        """The files behind the first one."""
+        self._has_looked = False
         self._cut = 0
         self._current: Piece | None = None
         self._fd: int | None = None
@@ -79,6 +80,8 @@ class AttemptLog:
 
     def write(self, data: bytes) -> None:
         """Keep what can be kept; never raises for the disk's sake."""
+        if not self._has_looked:
+            self._look_back()
         self._recent = (self._recent + data[-RECENT:])[-RECENT:]
         rest = memoryview(data)
         while rest:
@@ -104,6 +107,13 @@ class AttemptLog:
                 self._open()  # empty, but its name says how far the output went
                 self._close_file()
         self.lost = max(0, self.total - self._cut - sum(piece.size for piece in pieces(self.path)))
+
+    def _look_back(self) -> None:
+        """What an earlier writer left. Not earlier than at the first byte: most attempts say nothing."""
+        self._has_looked = True
+        found = pieces(self.path) if os.path.exists(self.path) else []
+        self.total = found[-1].end if found else 0
+        self._kept.extend(piece for piece in found if piece.offset)
 
     def _write_some(self, data: memoryview) -> int:
         """Deal with the first bytes of `data`, well or badly; returns how many."""

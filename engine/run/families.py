@@ -52,11 +52,14 @@ class Families:
         self.others_run: Callable[[], bool] = lambda: False
         """Do handlers run in this process itself, whose own children are none of our business?"""
 
-    def start(self, mark: str, start: Callable[[], Child]) -> Child:
-        """Start a command; under the lock, so that it is never taken for an orphan. Raises what `start` raises."""
+    def start(self, mark: str, start: Callable[[], Child], channel: int) -> Child:
+        """Start a command, which gets the socket of this inode; under the lock, so that it is never taken for an orphan.
+
+        Raises what `start` raises.
+        """
         with self._lock:
             child = self._groups.start(mark, start, lambda: not self.others_run())
-            held = adoption.channels(child.pid)
+            held = {f"socket:[{channel}]"}
             if child.stdout is not None:
                 held.add(f"pipe:[{os.fstat(child.stdout).st_ino}]")
             self._families[mark] = _Family(child.identity, held, {child.pid})

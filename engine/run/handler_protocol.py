@@ -6,6 +6,7 @@ Must not know how the process was started.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -50,6 +51,10 @@ class HandlerProtocol(LineProtocol):
         self._requests = RequestLog(attempt)
 
     max_line: ClassVar[int] = MAX_LINE
+
+    def start(self) -> None:
+        """It is spoken to first."""
+        self._serving = asyncio.ensure_future(self.serve())
 
     async def _greet(self) -> None:
         await self._answer(self._given)

@@ -7,6 +7,7 @@ Must not know of other attempts, nor what is spoken with the process.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -136,9 +137,12 @@ class ProcessCall(ABC):
     async def _let_go(self) -> None:
         """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
         self._countdown.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._protocol is not None:
+            await self._protocol.stop()
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.attempt.passage.close()
         if self._process is not None:
             self._process.close()
@@ -155,7 +159,7 @@ class ProcessCall(ABC):
         }
         with channels.lent(fd) as number:
             given["TASKDECK_FD"] = str(number)
-            child = self._commands.spawn(mark, self._spawn(number, given))
+            child = self._commands.spawn(mark, self._spawn(number, given), os.fstat(fd).st_ino)
         self.attempt.passage.pids = lambda: [one.pid for one in self._commands.tree(mark, child.pid)]
         self._process = Process(child, mark, self._log, self._commands)
         started = Started(run.task_id, run.fence, child.pid, child.identity.start_time)
@@ -167,15 +171,17 @@ class ProcessCall(ABC):
         ours.setblocking(False)
         protocol = self._protocol = self._protocol_on(ours)
         self.attempt.on_stale = self._note_stale
-        self._tasks.append(asyncio.ensure_future(protocol.serve()))
+        protocol.start()
         self._countdown.start()
         await process.exited.wait()
+        protocol.look()
         self._countdown.stop()
         clock = self.attempt.clock
         await all_within(clock, self._settings.output_drain, process.output_ended, protocol.ended)
-        await process.end(
-            max(0.0, self._kill_at - clock.monotonic()) if self._told_to_end else LEFT_BEHIND_GRACE
-        )
+        if not process.nothing_is_left():
+            await process.end(
+                max(0.0, self._kill_at - clock.monotonic()) if self._told_to_end else LEFT_BEHIND_GRACE
+            )
         await all_within(clock, LEFT_BEHIND_GRACE, process.output_ended, protocol.ended)
         await process.bury()
         await self.attempt.passage.close()

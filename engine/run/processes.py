@@ -65,9 +65,14 @@ class Process:
         self._endings.append(ending)
         return ending
 
+    def nothing_is_left(self) -> bool:
+        """Has it ended, and all that it started, for certain? False where it must be looked for (`end`)."""
+        return self.exited.is_set() and self._commands.families.nothing_is_left()
+
     async def bury(self) -> None:
         """Collect the exit status and let go. Not earlier: until then the pid, and so its session, means only this one."""
-        await asyncio.gather(*self._endings)
+        if self._endings:
+            await asyncio.gather(*self._endings)
         with suppress(StatusLost):
             self.exit_code = self._child.reap()
         self.close()
@@ -76,14 +81,16 @@ class Process:
         """Let go of the descriptors; what the pipe still holds is lost. Harmless when done before."""
         if not self._closed:
             self._closed = True
-            self._loop.remove_reader(self._output)
-            self._loop.remove_reader(self._child.pidfd)
+            if not self.output_ended.is_set():
+                self._loop.remove_reader(self._output)
+            if not self.exited.is_set():
+                self._loop.remove_reader(self._child.pidfd)
             self._child.close()
             self._commands.buried(self._mark)
 
     async def _end(self, grace: float) -> None:
         commands = self._commands
-        if self.exited.is_set() and commands.families.nothing_is_left():
+        if self.nothing_is_left():
             return
         if commands.tree(self._mark, self.pid):
             left = await self._loop.run_in_executor(
@@ -91,21 +98,25 @@ class Process:
             )
             self.left = [left_of(one) for one in left]
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Returns whether there may be more at once."""
         try:
             data = os.read(self._output, READ_SIZE)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if data:
             self._log.write(data)
-        else:
-            self._loop.remove_reader(self._output)
-            self.output_ended.set()
+            return True
+        self._loop.remove_reader(self._output)
+        self.output_ended.set()
+        return False
 
     def _note_exit(self) -> None:
         self._loop.remove_reader(self._child.pidfd)
+        if not self.output_ended.is_set() and self._read():
+            self._read()  # mostly the end; what is longer comes in its turn
         self.exited.set()
 
 

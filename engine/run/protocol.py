@@ -45,18 +45,55 @@ class LineProtocol:
         self.fault: tuple[str, str] | None = None
         """The resource that it said is at fault (empty = the one it holds), and its words."""
         self.ended = asyncio.Event()
+        self._waits = False
+        """Has it not said anything yet?"""
+        self._serving: asyncio.Task[None] | None = None
 
     max_line: ClassVar[int] = MAX_LINE
     """Bytes of one line."""
 
-    async def serve(self) -> None:
-        """Read lines and answer them, in order."""
+    def start(self) -> None:
+        """Answer from the first word on. Most commands never say any: for those nothing but a descriptor is watched."""
+        self._waits = True
+        asyncio.get_running_loop().add_reader(self._sock, self.look)
+
+    def look(self) -> None:
+        """Take the first words, where it has said any; harmless afterwards."""
+        if not self._waits:
+            return
+        try:
+            data = self._sock.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._wait_no_more()
+        if data:
+            self._serving = asyncio.ensure_future(self.serve(data))
+        else:
+            self.ended.set()
+
+    async def stop(self) -> None:
+        """Hear and answer no more."""
+        self._wait_no_more()
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+
+    def _wait_no_more(self) -> None:
+        if self._waits:
+            self._waits = False
+            asyncio.get_running_loop().remove_reader(self._sock)
+
+    async def serve(self, data: bytes = b"") -> None:
+        """Read lines and answer them, in order; `data` is what has been read already."""
         loop = asyncio.get_running_loop()
         lines = Lines(self.max_line)
         try:
             await self._greet()
-            while data := await loop.sock_recv(self._sock, READ_SIZE):
-                for line in lines.feed(data):
+            while data := data or await loop.sock_recv(self._sock, READ_SIZE):
+                arrived, data = data, b""
+                for line in lines.feed(arrived):
                     await self._take(line)
             for line in lines.rest():
                 await self._take(line)

@@ -49,12 +49,13 @@ class Commands:
         self._lock = Lock()
         self._closed = False
 
-    def spawn(self, mark: str, start: Callable[[], Child]) -> Child:
-        """Start a command under the lock. Raises `Closed`, or what `start` raises."""
+    def spawn(self, mark: str, start: Callable[[], Child], channel: int) -> Child:
+        """Start a command under the lock; `channel` is the inode of the socket that it gets. Raises `Closed`, or what
+        `start` raises."""
         with self._lock:
             if self._closed:
                 raise Closed
-            child = self.families.start(mark, start)
+            child = self.families.start(mark, start, channel)
             self._alive[mark] = child.pid
             return child
 

@@ -12,7 +12,7 @@ from taskdeck.engine.edge import adoption, spawn
 from taskdeck.engine.run.strays import Commands
 
 def ended(mark, script):
-    child = families.start(mark, lambda: spawn.start(["sh", "-c", script], env={"PATH": os.environ["PATH"]}))
+    child = families.start(mark, lambda: spawn.start(["sh", "-c", script], env={"PATH": os.environ["PATH"]}), 0)
     said = b""
     os.set_blocking(child.stdout, True)
     while data := os.read(child.stdout, 4096):
