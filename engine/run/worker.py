@@ -28,6 +28,7 @@ from ..edge import adoption, identity
 from ..edge.cgroups import Group
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError, UsageError
+from ..garbage import begin_collecting
 from . import channels, kin, summons
 from .arguments import Arguments
 from .executor import Executor
@@ -273,8 +274,7 @@ def _options(arguments: Sequence[str]) -> Options:
 
 
 if __name__ == "__main__":
-    gc.freeze()
-    gc.enable()
+    begin_collecting()
     code = main()
     with suppress(OSError, ValueError):
         sys.stdout.flush()
