@@ -46,9 +46,6 @@ from .policies import Policies, Policy
 from .rollback import Rollbacks
 from .route_wishes import Routes, heads
 
-NOT_BEGUN = Resume(0, {})
-"""There is nothing to resume."""
-
 BATCH = 256
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
 FIRST = 16
