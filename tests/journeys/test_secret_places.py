@@ -230,7 +230,7 @@ async def test_a_worker_that_is_aborted_leaves_no_core_that_tells_a_password(tmp
         resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
         environ = {cores.VARIABLE: str(0x33)}  # as an engine says it, whatever this process has
         try:
-            with engine(tmp_path, str(HANDLERS), environ=environ) as double:
+            with engine(tmp_path, str(HANDLERS), environ=environ, fresh=True) as double:
                 route = m.LeasedRoute(
                     "eu-1", "http", "127.0.0.1", proxy.port, "bob", reference(SECRETS["file"])
                 )
