@@ -26,7 +26,7 @@ from typing import IO, Any
 import taskdeck.engine.run.engine
 import taskdeck.tui.verbs.run  # noqa: F401 - what `run` needs before it becomes the supervisor
 from taskdeck.engine import crash
-from taskdeck.engine.run import worker
+from taskdeck.engine.run import validation, worker
 from taskdeck.tui.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -64,14 +64,30 @@ def worker_process(
     """Start `python -m taskdeck.engine.run.worker WORDS` there."""
 
     def run() -> int:
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if file and not file.startswith((*OURS, *INSTALLED)):
-                del sys.modules[name]  # a handler's file, perhaps, that it shall load as it stands now
-        sys.path.insert(0, str(folder))  # as `-m` does
+        _forget_what_no_program_knows(folder)
         return worker.main(list(map(str, words)))
 
     return _forked("taskdeck worker", run, folder, environment)
+
+
+def validation_process(command: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
+    """In place of `subprocess.Popen` where `python -m taskdeck.engine.run.validation …` is started."""
+    assert command[1:3] == ["-m", validation.__name__]
+
+    def run() -> int:
+        _forget_what_no_program_knows(Path.cwd())
+        return validation.main(command[3:])
+
+    return _forked("taskdeck validation", run, Path.cwd(), dict(os.environ), **streams)
+
+
+def _forget_what_no_program_knows(folder: Path) -> None:
+    """The files of tests and handlers are loaded anew, as they stand now and from where a program in `folder` finds them."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and not file.startswith((*OURS, *INSTALLED)):
+            del sys.modules[name]
+    sys.path.insert(0, str(folder))  # as `-m` does
 
 
 def _forked(
