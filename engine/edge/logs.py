@@ -14,6 +14,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class AttemptLog:
         files: int = 10,
     ) -> None:
         """`files` of `file_bytes` at most, the first of `head_bytes` (as `file_bytes` unless given)."""
-        self.path = Path(path)
+        self._path = path
         self.trouble = ""
         """The first thing that went wrong, in the system's words."""
         self.lost = 0
@@ -72,6 +73,11 @@ class AttemptLog:
         self._fd: int | None = None
         self._room = 0
         self._recent = b""
+
+    @cached_property
+    def path(self) -> Path:
+        """The first of its files."""
+        return Path(self._path)
 
     @property
     def incomplete(self) -> bool:

@@ -42,7 +42,7 @@ from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
 from . import engine_rows as rows
-from . import groups, later, withstanding
+from . import groups, withstanding
 from .announce import Announcer
 from .births import Ahead
 from .clock_watch import ClockWatch
@@ -138,7 +138,6 @@ class Engine:
         self._engine_id = 0
         self._started_at = ""
         self._loops: list[Loop] = []
-        self._later: asyncio.Task[None] | None = None
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
@@ -285,7 +284,6 @@ class Engine:
         try:
             await self.warden.start()
             self._start_loops()
-            self._later = later.begin(later.OF_AN_ENGINE, self.clock)
             self._works.set()
             log.info("engine %d works on %s", self._engine_id, self.config.db)
             await self._stop.wait()
@@ -366,8 +364,6 @@ class Engine:
 
     async def _close(self) -> None:
         self.housekeeping.stop()
-        if self._later is not None:
-            self._later.cancel()
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()

@@ -17,10 +17,14 @@ from .gateway import Gateway
 from .handlers import SHELL, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
+from .process_call import ProcessCall
 from .strays import Commands
 from .sync_call import SyncCall
 from .uplink import Uplink
 from .validation import validate
+
+MANY = 8
+"""While more attempts than this run here, the ends of processes are told some together: no slot stays empty for that."""
 
 
 class Call(Protocol):
@@ -126,7 +130,7 @@ class Executor:
             outcome = await call.run()
         except BaseException as error:  # the last border: an outcome even of what went wrong in here
             outcome = failed(run, failure_of(error, self.clock.utc()))
-        self.uplink.post(outcome)
+        self.uplink.post(outcome, patient=len(self._calls) > MANY and isinstance(call, ProcessCall))
         del self._calls[run.fence], self._tasks[run.fence]
         self._note_idle()
 

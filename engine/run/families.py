@@ -49,6 +49,7 @@ class Families:
         self._lock = Lock()
         self._some = Event()
         self._thread: Thread | None = None
+        groups.alone = lambda: not self.others_run()
         self.others_run: Callable[[], bool] = lambda: False
         """Do handlers run in this process itself, whose own children are none of our business?"""
 
@@ -58,7 +59,7 @@ class Families:
         Raises what `start` raises.
         """
         with self._lock:
-            child = self._groups.start(mark, start, lambda: not self.others_run())
+            child = self._groups.start(mark, start)
             held = {f"socket:[{channel}]"}
             if child.stdout is not None:
                 held.add(f"pipe:[{os.fstat(child.stdout).st_ino}]")

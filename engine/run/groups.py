@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from ..edge import adoption, cgroups, trees
 from ..edge.cgroups import Group
@@ -19,7 +21,7 @@ from ..edge.spawn import Child
 
 SUFFIX = ".group"
 ROUNDS = 20
-"""How often it is looked whether a command forked while it was moved: each round moves all that are there."""
+"""How often it is looked whether a command forks while it is moved: each round moves all that are there."""
 
 
 def make(journal: Path) -> Group | None:
@@ -88,44 +90,76 @@ def task_of(name: str) -> int | None:
     return int(words[0]) if name.startswith("task-") and words[0].isdecimal() else None
 
 
+@dataclass
+class _Newcomer:
+    """The command that was started last, while it is in its worker's group."""
+
+    mark: str
+    pid: int
+    before: set[int]
+    """Who was there when it came."""
+
+
 class AttemptGroups:
-    """The groups that one worker makes within its own (`own` None: it has none, and all of this does nothing)."""
+    """The groups that one worker makes within its own (`own` None: it has none, and all of this does nothing). Any thread.
+
+    A command is born in the worker's group and moved once its program is in place: by vfork, which is how commands start
+    (a fork of a whole worker costs five times as much), it can't move itself. It is moved before the next one is started
+    (`settle`), so that whoever appeared in the worker's own group since can be nobody else's and is moved too. One that has
+    ended by then, with all that it started, needs no group: to make, enter and remove one costs as much as to run it.
+    """
 
     def __init__(self, own: Group | None = None) -> None:
         self._own = own
         self._groups: dict[str, Group] = {}
+        self._newcomer: _Newcomer | None = None
+        self._lock = Lock()
+        self.alone: Callable[[], bool] = lambda: True
+        """Do no handlers run in this process itself, whose children are born in its group too?"""
+        self.lasting = False
+        """Had the command that came before the last to be moved?"""
 
-    def start(self, mark: str, start: Callable[[], Child], alone: Callable[[], bool]) -> Child:
-        """Start a command and move it into a group of its own. Not for two threads at once. Raises what `start` raises.
+    @property
+    def is_made(self) -> bool:
+        """Has the worker a group?"""
+        return self._own is not None
 
-        It is born in the worker's group and moved once its program is in place: by vfork, which is how commands start
-        (a fork of a whole worker costs five times as much), it can't move itself. What it forked meanwhile is moved too:
-        whoever appeared in the worker's own group since can be nobody else's, unless handlers run in this process
-        itself (not `alone`); then only who descends from the command or carries its mark is taken.
-        """
+    @property
+    def has_newcomer(self) -> bool:
+        """Is there one that may have to be moved?"""
+        return self._newcomer is not None
+
+    def start(self, mark: str, start: Callable[[], Child]) -> Child:
+        """Start a command, after the one before has been moved. Raises what `start` raises."""
         if self._own is None:
             return start()
-        before = {*self._own.pids(), os.getpid()}
-        child = start()
-        group = self._own.inner(_name(mark))
-        if group.make():
-            self._groups[mark] = group
-            group.take(child.pid)  # not one that has ended by now, though what it left is there
-            self._take_what_it_forked(group, child.pid, mark, before, alone)
+        with self._lock:
+            before = {*self._settle(self._own), os.getpid()}
+            child = start()
+            self._newcomer = _Newcomer(mark, child.pid, before)
         return child
+
+    def settle(self) -> None:
+        """Move the command that was started last into a group of its own, if anything of it lives."""
+        if self._own is not None:
+            with self._lock:
+                self._settle(self._own)
 
     def members(self, mark: str) -> list[Identity]:
         """Who lives in the group of this command."""
+        self._settle_if(mark)
         group = self._groups.get(mark)
         return group.members() if group else []
 
     def kill(self, mark: str) -> None:
         """KILL them all at once."""
+        self._settle_if(mark)
         if group := self._groups.get(mark):
             group.kill()
 
     def owner(self, pid: int) -> str | None:
         """The mark of the command in whose group a process is; None for any other."""
+        self.settle()
         if not self._groups or self._own is None:
             return None
         name = self._own.place_of(pid)
@@ -133,20 +167,42 @@ class AttemptGroups:
 
     def leave(self, mark: str) -> None:
         """The command is buried. A group in which something withstands stays until its worker's goes."""
+        with self._lock:
+            if self._newcomer is not None and self._newcomer.mark == mark:
+                self._newcomer = None
         if group := self._groups.pop(mark, None):
             group.remove()
 
-    def _take_what_it_forked(
-        self, group: Group, pid: int, mark: str, before: set[int], alone: Callable[[], bool]
-    ) -> None:
-        assert self._own is not None
+    def _settle_if(self, mark: str) -> None:
+        if self._newcomer is not None and self._newcomer.mark == mark:
+            self.settle()
+
+    def _settle(self, own: Group) -> list[int]:
+        """Returns who is in the worker's own group after that."""
+        newcomer, self._newcomer = self._newcomer, None
+        there = own.pids()
+        if newcomer is None:
+            return there
+        fresh = self._of(newcomer, there)
+        self.lasting = bool(fresh)
+        group = own.inner(_name(newcomer.mark))
+        if not fresh or not group.make():
+            return there
+        self._groups[newcomer.mark] = group
         for _ in range(ROUNDS):
-            fresh = [each for each in self._own.pids() if each not in before]
-            if fresh and not alone():
-                below = adoption.descendants(pid)
-                fresh = [each for each in fresh if each in below or trees.mark_of(each) == mark]
             if not any([group.take(each) for each in fresh]):
-                return
+                break
+            there = own.pids()
+            fresh = self._of(newcomer, there)
+        return there
+
+    def _of(self, newcomer: _Newcomer, there: list[int]) -> list[int]:
+        """Who of these has come with the newcomer: unless handlers run here, whoever is new."""
+        fresh = [each for each in there if each not in newcomer.before]
+        if fresh and not self.alone():
+            below = {newcomer.pid, *adoption.descendants(newcomer.pid)}
+            fresh = [each for each in fresh if each in below or trees.mark_of(each) == newcomer.mark]
+        return fresh
 
 
 def _name(mark: str) -> str:

@@ -106,7 +106,9 @@ class ProcessCall(ABC):
         ours, theirs = socket.socketpair()
         try:
             await self._prepare()
-            process = self._start(theirs.fileno())
+            async with self._commands.turns as turns:
+                process = self._start(theirs.fileno())
+                turns.began(process.pid)
             theirs.close()
             return await self._see_through(process, ours)
         except Closed:
@@ -163,7 +165,7 @@ class ProcessCall(ABC):
         self.attempt.passage.pids = lambda: [one.pid for one in self._commands.tree(mark, child.pid)]
         self._process = Process(child, mark, self._log, self._commands)
         started = Started(run.task_id, run.fence, child.pid, child.identity.start_time)
-        self.attempt.uplink.post(started)
+        self.attempt.uplink.post(started, patient=True)  # a short one's end goes in the same frame
         return self._process
 
     async def _see_through(self, process: Process, ours: socket.socket) -> Outcome:

@@ -118,6 +118,7 @@ class Process:
         if not self.output_ended.is_set() and self._read():
             self._read()  # mostly the end; what is longer comes in its turn
         self.exited.set()
+        self._commands.turns.ended(self.pid)
 
 
 async def all_within(clock: Clock, seconds: float, *events: asyncio.Event) -> bool:

@@ -21,6 +21,7 @@ from ..edge.spawn import Child
 from .families import Families
 from .groups import AttemptGroups
 from .kin import Kin
+from .turns import Turns
 
 FAREWELL_GRACE = 1.0
 """Seconds between TERM and KILL when the engine is gone."""
@@ -44,6 +45,8 @@ class Commands:
         self.families = Families(clock, self._groups, Kin(kin))
         self.threads = ThreadPoolExecutor(threads, thread_name_prefix="command")
         """For waits on processes: as many as commands may end at once, made when needed."""
+        self.turns = Turns(self._groups, self.threads)
+        """What everybody waits for who starts a command in a loop."""
         self._alive: dict[str, int] = {}
         """Marks and their sessions."""
         self._lock = Lock()

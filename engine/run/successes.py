@@ -29,7 +29,7 @@ def is_common(message: Message) -> bool:
     """May the short way be tried with it?"""
     if isinstance(message, Outcome):
         return message.kind == "succeeded" and not message.left
-    return isinstance(message, Started) and not message.pid
+    return isinstance(message, Started)
 
 
 def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
@@ -40,6 +40,10 @@ def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
     claims = {claim_of(report) for report in reports}
     ends = {claim_of(report): report for report in reports if isinstance(report, Outcome)}
     plain = {(each.task_id, each.fence): each for each in batches.plain(tx, claims)}
+    commands = [report for report in reports if isinstance(report, Started) and report.pid]
+    batches.note_commands(
+        tx, [(each.pid, each.start_time, each.fence) for each in commands if claim_of(each) in plain]
+    )
     batches.start_all(tx, [each for claim, each in plain.items() if claim not in ends])
     batches.succeed_all(
         tx, [_success(tx, each, ends[claim]) for claim, each in plain.items() if claim in ends]

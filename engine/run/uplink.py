@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,6 +35,9 @@ EXIT_MUTE = 70
 
 MAX_FRAME = 8 * 1024 * 1024
 """Bytes; more goes in several frames. One message is far below, since JSON values are at most 1 MiB."""
+
+PATIENCE = 0.05
+"""Seconds for which what can wait is kept back, so that it goes with what comes meanwhile: one frame, one commit for all."""
 
 Send = Callable[[bytes], None]
 """Raises `LinkError` when the engine is gone."""
@@ -78,6 +81,8 @@ class Uplink:
         self._latest: dict[int, Progress] = {}
         """The last word of each attempt while there is no engine."""
         self._waiting: SimpleQueue[_Item] = SimpleQueue()
+        self._urgent = Event()
+        """Set since something was said that nothing may hold up."""
         self._requests: dict[int, asyncio.Future[Answer]] = {}
         """Whoever waits for an answer, by request."""
         self._unanswered: list[tuple[int, Message]] = []
@@ -88,9 +93,11 @@ class Uplink:
         self._thread = Thread(target=self._deliver, name="uplink", daemon=True)
         self._thread.start()
 
-    def post(self, message: Message) -> None:
-        """Say it; no answer is expected."""
+    def post(self, message: Message, *, patient: bool = False) -> None:
+        """Say it; no answer is expected. A `patient` message may wait for `PATIENCE` seconds, or for the next that can't."""
         self._waiting.put(message)
+        if not patient:
+            self._hurry()
 
     def ask(self, build: Callable[[int], Message]) -> asyncio.Future[Answer]:
         """Say what `build` makes of a new request number; the future is the engine's answer. Loop thread only."""
@@ -110,10 +117,12 @@ class Uplink:
     def away(self) -> None:
         """The engine is gone; every word of it has been handed on before."""
         self._waiting.put(_Away())
+        self._hurry()
 
     def back(self, send: Send, recorded: int, fences: list[int]) -> None:
         """An engine is there, which has recorded our reports up to `recorded` and holds these attempts for ours."""
         self._waiting.put(_Back(send, recorded, fences))
+        self._hurry()
 
     def heard(self, upto: int) -> None:
         """The engine has recorded our reports up to this number."""
@@ -122,7 +131,12 @@ class Uplink:
     def close(self, seconds: float) -> None:
         """Say what is waiting, for at most `seconds`, and end. What is not known to be recorded is in the spool's file."""
         self._waiting.put(_End())
+        self._hurry()
         self._thread.join(seconds)
+
+    def _hurry(self) -> None:
+        if not self._urgent.is_set():  # what was put before the thread clears it is taken after that
+            self._urgent.set()
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
@@ -139,6 +153,8 @@ class Uplink:
     def _next_batch(self) -> list[_Item]:
         """What is waiting, at least one."""
         batch = [self._waiting.get()]
+        self._urgent.wait(PATIENCE)
+        self._urgent.clear()
         try:
             while len(batch) < MAX_BATCH:
                 batch.append(self._waiting.get_nowait())

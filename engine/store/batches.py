@@ -51,6 +51,9 @@ _PLAIN = (
 _START = (
     f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {THESE(2)} AND ended_at IS NULL"
 )
+_COMMAND = (
+    "UPDATE attempt SET command_pid = ?1, command_start_time = ?2 WHERE fence = ?3 AND ended_at IS NULL"
+)
 _CLOSE = f"UPDATE attempt SET started_at = coalesce(started_at, ?1), {CLOSE} WHERE"
 _SUCCEED = (
     f"UPDATE task SET state = 'SUCCESS', reason = 'done', result = ?2, error = NULL, {LET_GO}, finished_at = ?1,"
@@ -131,22 +134,28 @@ def start_all(tx: Transaction, attempts: Collection[Plain]) -> None:
         expect(len(attempts), tx.connection.execute(_START, (tx.now, fences)))
 
 
+def note_commands(tx: Transaction, commands: Sequence[tuple[int, int, int]]) -> None:
+    """Their commands run: the pid, its start time (clock ticks since boot) and the fence of each."""
+    rows = [(pid, start_time or None, fence) for pid, start_time, fence in commands]
+    expect(len(rows), tx.connection.executemany(_COMMAND, rows))
+
+
 def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
     """Close these attempts and make their tasks SUCCESS."""
     if not ends:
         return
     check(ends[0].plain.task_id, RUNNING, SUCCESS, "done", ENGINE)
     done = tx.now, "succeeded", "done"
-    silent = [end.plain.fence for end in ends if end.exit_code is None and end.tail is None]
-    changed = tx.connection.execute(
-        f"{_CLOSE} fence IN {THESE(7)} AND ended_at IS NULL", (*done, None, None, None, as_json(silent))
-    )
-    expect(len(silent), changed)
-    told = [
-        (*done, end.exit_code, None, end.tail, end.plain.fence)
-        for end in ends
-        if end.exit_code is not None or end.tail is not None
-    ]
+    silent: dict[int | None, list[int]] = {}
+    for end in ends:
+        if end.tail is None:
+            silent.setdefault(end.exit_code, []).append(end.plain.fence)
+    for code, fences in silent.items():
+        changed = tx.connection.execute(
+            f"{_CLOSE} fence IN {THESE(7)} AND ended_at IS NULL", (*done, code, None, None, as_json(fences))
+        )
+        expect(len(fences), changed)
+    told = [(*done, end.exit_code, None, end.tail, end.plain.fence) for end in ends if end.tail is not None]
     expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
     _set_success(tx, ends)
     seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,36 @@ from tests.faults import fault
 from tests.grouped import is_empty, own_group
 from tests.run.engine_double import engine, eventually, kill
 
+ONE_BY_ONE = """
+import os, sys
+from pathlib import Path
+from taskdeck.engine.edge import spawn
+from taskdeck.engine.edge.cgroups import Group
+from taskdeck.engine.run.groups import AttemptGroups
+
+own = Group(Path(sys.argv[1]))
+assert own.take(0)
+groups = AttemptGroups(own)
+
+def start(mark, *argv):
+    return groups.start(mark, lambda: spawn.start(argv, env={"PATH": os.environ["PATH"]}))
+
+def tell():
+    print(*sorted(path.name for path in own.path.glob("task-*")) or ["none"])
+
+start("x:1:1", "true").wait()
+lasts = start("x:2:1", "sleep", "600")
+tell()
+start("x:3:1", "true").wait()
+tell()
+print(groups.members("x:2:1") == [lasts.identity], groups.members("x:3:1"))
+os.kill(lasts.pid, 9)
+lasts.wait()
+groups.leave("x:2:1")
+start("x:4:1", "sh", "-c", "setsid sleep 600 >/dev/null 2>&1 &").wait()
+print(len(groups.members("x:4:1")))
+groups.kill("x:4:1")
+"""
 FLEE = "env -i setsid sh -c '(exec 3>&- </dev/null >/dev/null 2>&1; exec sleep 300) & exit' & wait;"
 
 
@@ -50,6 +82,15 @@ def test_an_orphan_ends_with_its_own_command_though_nothing_else_tells_whose_it_
         assert double.outcome(makes).left == []
         assert not any(identity.alive(one) for one in both)
         eventually(lambda: not list(group.path.glob("task-*")), "the groups of what has ended go")
+
+
+def test_only_what_lasts_until_the_next_start_or_leaves_something_has_a_group() -> None:
+    with own_group() as group:
+        done = subprocess.run(
+            [sys.executable, "-c", ONE_BY_ONE, str(group.path)], capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        assert done.stdout.splitlines() == ["none", "task-2.1", "True []", "1"]
 
 
 @fault("TF133")

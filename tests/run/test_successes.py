@@ -44,7 +44,9 @@ def some_of_each_kind(scratch: Scratch, sixth: str) -> tuple[int, list[Any]]:
     scratch.do(control.cancel, rows[1], ANN, {})
     scratch.do(control.pause, rows[2], ANN, {})
     scratch.clock.advance(2.5)
-    reports: list[Any] = [Started(row["id"], row["fence"]) for row in rows]
+    reports: list[Any] = [
+        Started(row["id"], row["fence"], *((4711, 99) if row["id"] % 2 else ())) for row in rows
+    ]
     for row, result in zip(rows, [*RESULTS, sixth, "", "", ""], strict=True):
         if row is rows[6]:
             reports.append(Outcome(row["id"], row["fence"] - 1, "succeeded"))  # of an attempt that is over

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from taskdeck.engine.edge.link import LinkLost
 from taskdeck.engine.run import messages, spool
+from taskdeck.engine.run import uplink as uplinks
 from taskdeck.engine.run.messages import (
     Answer,
     Note,
@@ -60,6 +63,29 @@ async def test_a_number_past_64_bits_costs_only_itself() -> None:
     uplink.post(Progress(1, 7, 1, 1))
     uplink.close(5)
     assert [type(each) for each in engine.heard] == [Note, Progress]
+
+
+async def test_what_can_wait_goes_in_one_frame_with_the_next_that_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uplinks, "PATIENCE", 600.0)
+    frames: list[bytes] = []
+    uplink = Uplink(frames.append, asyncio.get_running_loop())
+    uplink.post(Started(1, 7, 4711), patient=True)
+    uplink.post(Outcome(2, 8, "succeeded"), patient=True)
+    uplink.post(Outcome(1, 7, "succeeded"))
+    uplink.close(5)
+    assert [[type(each) for each in messages.from_peer(frame)] for frame in frames] == [
+        [Started, Outcome, Outcome]
+    ]
+
+
+async def test_what_can_wait_does_not_wait_for_ever(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    reports.uplink.back(reports.send, 0, [7])
+    reports.uplink.post(Started(1, 7, 4711), patient=True)
+    await reports.until(lambda: reports.of(Started))
+    reports.uplink.close(5)
 
 
 class Reports:
