@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -286,5 +287,7 @@ def _parse(arguments: list[str]) -> Options:
 
 
 if __name__ == "__main__":
+    # Blocked in whoever became our supervisor meanwhile, and inherited from it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     gc.disable()  # until all is loaded: what is loaded stays, and looking through it takes an eighth of a start
     sys.exit(serve(sys.argv[1:]))

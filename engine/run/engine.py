@@ -233,10 +233,6 @@ class Engine:
         self._recovered = found.stories
         await self.writer.write(restart_waits)
         self._clocks = ClockWatch(self.clock, self.writer, self._on_clock_step)
-        for story in self._recovered[:MOST_TOLD]:
-            log.warning("recovered: %s", story)
-        if (more := len(self._recovered) - MOST_TOLD) > 0:
-            log.warning("recovered: %d more (see: taskdeck events)", more)
         self.workforce = Workforce()
         self._idleness = Idleness(
             self._options,
@@ -285,6 +281,7 @@ class Engine:
             await self.warden.start()
             self._start_loops()
             self._works.set()
+            self._loop.call_soon(self._tell_what_was_recovered)  # what waits for its turn comes first
             log.info("engine %d works on %s", self._engine_id, self.config.db)
             await self._stop.wait()
             if self._hands_over_for:
@@ -293,6 +290,12 @@ class Engine:
                 await self._drain_while_it_can_be_written()
         finally:
             await self._close()
+
+    def _tell_what_was_recovered(self) -> None:
+        for story in self._recovered[:MOST_TOLD]:
+            log.warning("recovered: %s", story)
+        if (more := len(self._recovered) - MOST_TOLD) > 0:
+            log.warning("recovered: %d more (see: taskdeck events)", more)
 
     async def _learn_passwords(self, passwords: Passwords) -> None:
         """Those of all routes, from wherever they were declared, so that they are masked from the first event on.

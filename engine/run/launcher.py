@@ -25,10 +25,17 @@ def supervised(engine_command: list[str], notice: Path) -> list[str]:
 
 def replace_by_supervisor(engine_command: list[str], notice: Path) -> None:
     """No terminal, no launcher: this process itself becomes the supervisor (a service manager keeps its pid)."""
+    from .supervisor import start_ahead
+
     sys.stdout.flush()
     sys.stderr.flush()
     command = supervised(engine_command, notice)
-    os.execv(command[0], command)
+    engine = start_ahead(engine_command)
+    try:
+        os.execv(command[0], command)
+    except OSError:
+        engine.kill()  # nobody would look after it
+        raise
 
 
 def launch(engine_command: list[str], notice: Path) -> int:

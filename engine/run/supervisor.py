@@ -14,7 +14,6 @@ usage: python -m taskdeck.engine.run.supervisor [--notice NOTICE] -- ENGINE COMM
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -36,6 +35,36 @@ SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PIPE_VARIABLE = "TASKDECK_SUPERVISOR_FD"
 TERMINAL_VARIABLE = "TASKDECK_TERMINAL_FD"
+STARTED_VARIABLE = "TASKDECK_STARTED_ENGINE"
+"""`PID:FD` of an engine that was started for this process before it became a supervisor, and of the pipe from it."""
+
+
+class _Started:
+    """An engine that this process has started before it became what it is."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, a signal's as a negative number; None = it lives."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """KILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+Child = _Started | subprocess.Popen[bytes]
 
 
 class Supervisor:
@@ -44,7 +73,7 @@ class Supervisor:
     def __init__(self, command: list[str], notice: str = "") -> None:
         self._command = command
         self._notice = notice
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._pipe = -1
         self._last_beat = 0.0
         self._heard = b""
@@ -60,16 +89,17 @@ class Supervisor:
 
     def run(self) -> int:
         """Keep the engine alive. Returns the exit code of the whole."""
-        ctypes.CDLL(None).prctl(
-            SET_CHILD_SUBREAPER, 1, 0, 0, 0
-        )  # refused: orphans go elsewhere, as without it
         signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, self._pass_on)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # what came while this process became what it is
         deaths: deque[float] = deque()
+        has_begun = self._take_over()
         while True:
-            self._start()
+            if not has_begun:
+                self._start()
+            has_begun = False
+            _adopt_orphans()
             self._watch()
             if self._announced is not None:
                 return self._announced
@@ -93,13 +123,20 @@ class Supervisor:
 
     def _start(self) -> None:
         self._let_go_of_a_lost_terminal()
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
-        environment = {**os.environ, PIPE_VARIABLE: str(theirs)}
-        handed_down = (theirs,) if self._launcher < 0 else (theirs, self._launcher)
-        self._child = subprocess.Popen(self._command, env=environment, pass_fds=handed_down)
-        os.close(theirs)
-        self._pipe, self._heard, self._announced, self._hands_over = ours, b"", None, False
+        self._attend(*start(self._command, () if self._launcher < 0 else (self._launcher,)))
+
+    def _take_over(self) -> bool:
+        """Attend to the engine that was started before this program was loaded. Returns whether there is one."""
+        pid, _, pipe = os.environ.pop(STARTED_VARIABLE, "").partition(":")
+        if not (pid.isdigit() and pipe.isdigit()):
+            return False
+        os.set_inheritable(int(pipe), False)
+        self._attend(_Started(int(pid)), int(pipe))
+        return True
+
+    def _attend(self, child: Child, pipe: int) -> None:
+        self._child = child
+        self._pipe, self._heard, self._announced, self._hands_over = pipe, b"", None, False
         self._last_beat = time.monotonic()
         if self._unheard is not None:  # it came while there was nobody to pass it to
             self._child.send_signal(self._unheard)
@@ -236,6 +273,35 @@ class Supervisor:
         for fd in (0, 1, 2):
             os.dup2(nowhere, fd)
         os.close(nowhere)
+
+
+def start(command: list[str], passed_on: tuple[int, ...] = ()) -> tuple[subprocess.Popen[bytes], int]:
+    """Start an engine with a pipe on which it tells how it is. Returns it, and our end."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    environment = {**os.environ, PIPE_VARIABLE: str(theirs)}
+    child = subprocess.Popen(command, env=environment, pass_fds=(theirs, *passed_on))
+    os.close(theirs)
+    return child, ours
+
+
+def start_ahead(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start an engine for the supervisor that this process becomes next by exec: both load at the same time.
+
+    Signals wait until that one can pass them on.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    child, pipe = start(command)
+    os.set_inheritable(pipe, True)
+    os.environ[STARTED_VARIABLE] = f"{child.pid}:{pipe}"
+    return child
+
+
+def _adopt_orphans() -> None:
+    """Whoever loses its engine comes to this process. Refused: orphans go elsewhere, as without it."""
+    import ctypes  # while the engine loads, which has nobody to lose yet
+
+    ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def main(arguments: list[str]) -> int:

@@ -140,18 +140,18 @@ class Warden:
             if handle.outdated and not handle.retiring:
                 await self._retire(handle, handle.outdated)
         async with self._starting:
+            handlers = starting.handlers_fingerprint(self.config)
             while self._workforce.lasting < self.config.engine.workers and not self._stopping:
-                await self._start_one()
+                await self._start_one(handlers)
         self._ahead.end()
 
-    async def _start_one(self) -> None:
+    async def _start_one(self, handlers: str) -> None:
         waiting = self._ahead.take()
         incarnation = waiting.incarnation if waiting else secrets.token_hex(8)
         expected = self._reception.expect(incarnation)
         folder = self.config.log_directory / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal_path = folder / f"{incarnation}.starts"
-        handlers = starting.handlers_fingerprint(self.config)
         process = births.give_birth(
             self.config, self.socket_path, incarnation, journal_path, waiting.process if waiting else None
         )

@@ -247,3 +247,57 @@ def test_an_engine_never_takes_who_adopts_it_for_its_supervisor() -> None:
     os.close(mine)
     os.close(theirs)
     assert Announcer(None).supervisor is None
+
+
+BECOMES = (
+    "import os, signal, sys; from pathlib import Path; from taskdeck.engine.run import launcher\n"
+    "become = os.execv\n"
+    "def late(*words):\n"
+    "    {first}\n"
+    "    become(*words)\n"
+    "os.execv = late\n"
+    "launcher.replace_by_supervisor(sys.argv[1:], Path('gave-up'))"
+)
+"""A launcher that does something more between the start of the engine and the moment in which it is a supervisor."""
+
+
+def become_supervisor(folder: Path, engine: str, first: str = "pass") -> subprocess.Popen[str]:
+    script = folder / "engine.py"
+    script.write_text(ENGINE + engine)
+    command = [sys.executable, "-c", BECOMES.format(first=first), sys.executable, str(script)]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_engine_that_a_launcher_starts_ahead_is_supervised_as_any_other(tmp_path: Path) -> None:
+    engine = (
+        "with open('parents', 'a') as file: file.write(f'{os.getppid()}\\n')\n"
+        "say('exit 7') if life == 2 else os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    process = become_supervisor(tmp_path, engine)
+    code, errors = end(process)
+    assert code == 7
+    assert "was killed by SIGKILL" in errors
+    assert (tmp_path / "parents").read_text().split() == [str(process.pid)] * 2
+
+
+def test_what_it_announced_before_there_was_a_supervisor_is_heard(tmp_path: Path) -> None:
+    waits = "until = Path('said')\n    while not until.exists(): pass"
+    code, errors = end(become_supervisor(tmp_path, "say('exit 6'); pathlib.Path('said').touch()", waits))
+    assert (code, errors) == (6, "")
+    assert len(lives(tmp_path, 1)) == 1
+
+
+def test_a_signal_that_comes_before_there_is_a_supervisor_reaches_the_engine(tmp_path: Path) -> None:
+    engine = (
+        "signal.signal(signal.SIGTERM, lambda *_: (say('exit 5'), os._exit(5)))\n"
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])\n"
+        "pathlib.Path('up').touch(); time.sleep(20)"
+    )
+    waits = "while not Path('up').exists(): pass\n    os.kill(os.getpid(), signal.SIGTERM)"
+    assert end(become_supervisor(tmp_path, engine, waits)) == (5, "")
+
+
+def test_no_engine_stays_where_a_launcher_can_become_no_supervisor(tmp_path: Path) -> None:
+    code, errors = end(become_supervisor(tmp_path, "time.sleep(20)", "raise OSError('no')"))
+    assert code == 1
+    assert "OSError: no" in errors
