@@ -18,7 +18,7 @@ from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, T
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import payload_text
-from .inserting import insert
+from .inserting import insert, insert_one
 from .transaction import ENGINE, Transaction, marks
 
 NO_LEASE: Mapping[str, Any] = {
@@ -85,8 +85,7 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
         )
         if known:
             return known[0], False
-    task_id = tx.connection.execute("".join(_CREATE), _values(tx, new)).lastrowid
-    assert task_id is not None
+    task_id = insert_one(tx.connection, *_CREATE, _values(tx, new))
     tx.add([(task_id, *_created(tx, new, actor))])
     return task_id, True
 

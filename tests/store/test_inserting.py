@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any, TypeVar
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taskdeck.engine.store.inserting import AT_ONCE, insert, insert_one
+
+HEAD, ROW = "INSERT INTO t(a, b, made, c) VALUES ", "(?, ?, 'by hand', ?)"
+BACK = "SELECT a, b, made, c FROM t ORDER BY rowid"
+
+Connection = TypeVar("Connection", bound=sqlite3.Connection)
+
+columns = st.tuples(*[st.sampled_from([st.none(), st.integers(-9, 9), st.none() | st.text(max_size=3)])] * 2)
+rows = columns.flatmap(
+    lambda two: st.lists(st.tuples(st.integers(0, 9), *two), max_size=2 * AT_ONCE + 2, min_size=0)
+)
+
+
+def table(kind: type[Connection] = sqlite3.Connection) -> Connection:
+    connection = sqlite3.connect(":memory:", factory=kind)
+    connection.execute("CREATE TABLE t(a INTEGER NOT NULL, b, made, c)")
+    return connection
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows)
+def test_rows_arrive_as_they_are_and_in_order_whatever_is_none_in_them(
+    given: list[tuple[int, object, object]],
+) -> None:
+    with closing(table()) as connection:
+        insert(connection, HEAD, ROW, given)
+        assert connection.execute(BACK).fetchall() == [(a, b, "by hand", c) for a, b, c in given]
+
+
+def test_a_single_row_tells_its_id() -> None:
+    with closing(table()) as connection:
+        assert insert_one(connection, HEAD, ROW, (1, None, None)) == 1
+        assert insert_one(connection, HEAD, ROW, (2, "x", None)) == 2
+        assert connection.execute(BACK).fetchall() == [(1, None, "by hand", None), (2, "x", "by hand", None)]
+
+
+class Listening(sqlite3.Connection):
+    """Tells what it was given to bind."""
+
+    bound: list[Any]
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        self.bound = list(parameters)
+        return super().executemany(sql, self.bound)
+
+
+def test_a_column_that_no_row_has_a_value_for_is_not_bound() -> None:
+    with closing(table(Listening)) as connection:
+        insert(connection, HEAD, ROW, [(1, None, 2), (3, None, None)])
+        assert connection.bound == [(1, 2), (3, None)]
+        assert connection.execute(BACK).fetchall() == [(1, None, "by hand", 2), (3, None, "by hand", None)]
