@@ -26,6 +26,7 @@ from ..config import Config
 from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import identity
+from ..edge.alarm import Alarm
 from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
@@ -72,6 +73,8 @@ from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
 
+NOT_YET = 0.001
+"""Seconds until it is looked again at what is due and could not be had."""
 LONGEST_REST = 5.0
 """The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
 
@@ -178,9 +181,11 @@ class Engine:
                 on_taken=lambda: self.request_stop(now=True),
             )
             self.writer.start()
+            self._alarm = Alarm(self.wake)
             try:
                 await self._live()
             finally:
+                self._alarm.close()
                 await self.writer.close()
         finally:
             self._lock.release()
@@ -492,10 +497,10 @@ class Engine:
         seconds = LONGEST_REST
         if self._next_wake is not None:
             due_in = (parse_utc(self._next_wake) - self.clock.utc()).total_seconds()
-            seconds = min(seconds, max(0.001, due_in))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+            seconds = min(seconds, due_in if due_in > 0 else NOT_YET)
+        self._alarm.set(seconds)
+        await self._wake.wait()
+        self._alarm.stop()
 
     async def _schedule(self) -> None:
         """One tick: choose, claim, commit; then send."""
