@@ -203,6 +203,8 @@ def _first_fault(text: str) -> tuple[str, str]:
 
 
 def _word_fault(word: str) -> tuple[str, str] | None:
+    if len(word) < 300 and word.isdigit():
+        return None
     if word in ("NaN", "Infinity", "-Infinity"):
         return f"{word} is not JSON", "write null"
     if len(word) > LONGEST_NUMBER:
@@ -221,7 +223,9 @@ def _check_value(value: Any) -> None:
     while waiting:
         item, depth, place = waiting.pop()
         seen += 1
-        if seen > LARGEST:  # each item is at least a byte; shared parts could unfold without end
+        if (
+            2 * seen - 1 > LARGEST
+        ):  # an item is at least a byte, and one follows it; shared parts could unfold without end
             _refuse("value", _TOO_LARGE, _SMALLER)
         if isinstance(item, dict | list | tuple):
             if depth == DEEPEST:

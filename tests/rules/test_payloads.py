@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskdeck.engine.errors import InvalidPayload
+from taskdeck.engine.rules import payloads
 from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, decode, encode, read
 from tests.faults import fault
 
@@ -164,6 +165,14 @@ def test_what_is_not_json_is_refused_with_its_path(value: Any, reason: str):
     with pytest.raises(InvalidPayload) as caught:
         encode(value)
     assert reason in caught.value.why
+
+
+@pytest.mark.parametrize("value", [[0] * 511, [[]] * 340, [[0], *[0] * 509], {"a": [0] * 508}])
+def test_a_value_of_many_small_parts_is_taken_up_to_the_limit(value: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(payloads, "LARGEST", 1024)
+    assert 1020 < len(encode(value)) <= 1024
+    with pytest.raises(InvalidPayload, match="larger than"):
+        encode([value, 0])
 
 
 def test_enums_and_tuples_become_plain_json():

@@ -90,8 +90,8 @@ async def resize(app: Stage[W], pilot: Pilot[None], size: tuple[int, int]) -> No
 
 async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
     """Let the app run until something is so."""
-    for _ in range(500):
+    for _ in range(250):
         if is_so():
             return
-        await pilot.pause(0.01)
+        await pilot.pause(0.02)
     raise AssertionError("it never came to be so")
