@@ -195,7 +195,8 @@ def command_environment(
     base: Mapping[str, str], allow: Iterable[str], extra: Mapping[str, str]
 ) -> dict[str, str]:
     """What a command may see: the allowed names that `base` has, then `extra` over them."""
-    return {name: base[name] for name in allow if name in base} | dict(extra)
+    found = {name: value for name in allow if (value := base.get(name)) is not None}
+    return found | dict(extra)
 
 
 def _adopt(pid: int, stdout: int | None) -> Child:
@@ -219,6 +220,8 @@ def _adopt(pid: int, stdout: int | None) -> Child:
 def _check_form(argv: Sequence[str], env: Mapping[str, str]) -> None:
     if not argv or not argv[0].strip():
         raise CannotStart("empty", "it is empty")
+    if _can_pass("".join(argv)) and _can_pass("".join(env.values())) and all(map(_is_name, env)):
+        return  # which one can't be is looked for only where one can't
     for place, text in enumerate(argv):
         _check_text(text, f"argument {place}")
     for name, value in env.items():
@@ -234,6 +237,15 @@ def _check_text(text: str, where: str) -> None:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise CannotStart("malformed", f"{where} can't be written in this system's encoding") from None
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and text.isascii()
+
+
+def _can_pass(text: str) -> bool:
+    """Is it for certain that it can be passed on? Plain ASCII is told without a try."""
+    return text.isascii() and "\0" not in text
 
 
 def _check_directory(cwd: str | os.PathLike[str] | None) -> None:

@@ -48,6 +48,8 @@ class Families:
         self._families: dict[str, _Family] = {}
         self._lock = Lock()
         self._some = Event()
+        self._saw_none = False
+        """Was nobody adopted when it was looked last, and nothing started since?"""
         self._thread: Thread | None = None
         groups.alone = lambda: not self.others_run()
         self.others_run: Callable[[], bool] = lambda: False
@@ -59,6 +61,7 @@ class Families:
         Raises what `start` raises.
         """
         with self._lock:
+            self._saw_none = False
             child = self._groups.start(mark, start)
             held = {f"socket:[{channel}]"}
             if child.stdout is not None:
@@ -77,7 +80,7 @@ class Families:
             last = not self._families
             if last:
                 self._some.clear()
-        if last:  # while others run, the watch collects what has ended
+        if last and not self._saw_none:  # while others run, the watch collects what has ended
             self._reap()
 
     def orphans(self, mark: str) -> list[Identity]:
@@ -96,7 +99,9 @@ class Families:
         if not self._adopts_all:
             return False
         with self._lock:
-            return all(one.dead for one in self._adopted())
+            found = list(self._adopted())
+            self._saw_none = not found
+            return all(one.dead for one in found)
 
     def _watch(self) -> None:
         pause = EVERY

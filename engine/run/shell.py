@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -42,6 +43,7 @@ def environment(
     return found | {"PATH": _with_taskdeck(found.get("PATH", os.defpath))}
 
 
+@lru_cache(maxsize=64)
 def _with_taskdeck(path: str) -> str:
     """`path` with the directory of our own programs at its end, so that a command finds `taskdeck op` and `taskdeck add`."""
     ours = os.path.dirname(sys.executable)
