@@ -22,6 +22,7 @@ from .config import Config, load, read_secrets
 from .edge.locks import DatabaseLock, is_held
 from .edge.paths import gave_up_file
 from .errors import AlreadyRunning, TaskdeckError, Unavailable, UsageError
+from .garbage import begin_collecting
 from .rules.timing import utc_text
 
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.
@@ -251,8 +252,7 @@ def _serve_with(config: Config, options: Options, supervisor: Announcer, ahead: 
 
     async def main() -> int:
         engine = build(config, ends, told=supervisor, ahead=ahead)
-        gc.freeze()
-        gc.enable()
+        begin_collecting()
         for problem in read_secrets(config)[1]:
             print(f"taskdeck: {problem}", file=sys.stderr)
         return await engine.run()

@@ -101,6 +101,10 @@ def is_tunnelled(exit: Exit, url: str) -> bool:
     return exit.scheme not in WEB or urlsplit(url).scheme == "https"
 
 
+DIRECT = Exit(Scheme.DIRECT)
+"""The way out without a route."""
+
+
 def secret_url(exit: Exit) -> str:
     """The URL with its login, percent-encoded: for libraries and environments, never for a text that is kept."""
     login = "" if exit.username is None else quote(exit.username, safe="")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ..clock import Clock
 from .asking import ask
-from .exits import Exit, Scheme
+from .exits import DIRECT
 from .http import Timeouts, session
 from .judging import Address, read_address
 from .probe_errors import Verdict
@@ -29,7 +29,6 @@ JUST_NOW = 5.0
 """Seconds for which it is believed even where it would convict an exit."""
 
 _VERSIONS = {socket.AF_INET: 4, socket.AF_INET6: 6}
-_DIRECT = Exit(Scheme.DIRECT)
 
 
 class OwnAddresses:
@@ -93,7 +92,7 @@ class OwnAddresses:
         limit = RequestLimit(self._budgets.connect, self._budgets.read)
         timeouts = Timeouts(None, self._budgets.connect, self._budgets.read)
         async with session(
-            _DIRECT, timeouts=timeouts, tls=self._tls, traces=[limit.trace()], fresh=True, family=family
+            DIRECT, timeouts=timeouts, tls=self._tls, traces=[limit.trace()], fresh=True, family=family
         ) as http:
             for url in (each for each in self._urls if _suits(each, family)):
                 try:
@@ -102,7 +101,7 @@ class OwnAddresses:
                 except Exception as error:  # that it can't be reached in this family is no news
                     log.debug("%s does not tell this host's address: %s", url, type(error).__name__)
                     continue
-                found = read_address(_DIRECT, answer.status, answer.body)
+                found = read_address(DIRECT, answer.status, answer.body)
                 if not isinstance(found, Verdict) and found.version == _VERSIONS[family]:
                     return found
         return None

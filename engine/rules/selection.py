@@ -263,25 +263,20 @@ def _able(candidate: Candidate, situation: Situation, taken: _Taken) -> list[Wor
 
 def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> int | None:
     """The least busy worker with room. A suspect gets one that runs nothing, and has it for itself."""
-    able = [
-        worker.id
-        for worker in _able(candidate, situation, taken)
-        if taken.free[worker.id] > 0 and worker.id not in taken.alone
-    ]
-    if candidate.suspect and able:
-        idlest = min(able, key=lambda each: (taken.running[each], each))
-        if taken.running[idlest]:
-            workers = _able(candidate, situation, taken)
-            shared = [worker.id for worker in workers if worker.id not in taken.alone]
-            if (
-                len(shared) > 1 or len(workers) == 1
-            ):  # of several, one stays open to those who are no suspects
-                taken.alone[idlest] = (
-                    candidate.id,
-                )  # keep it free of others, so that it drains for the suspect
-            return None
+    able = _able(candidate, situation, taken)
+    idlest, least = None, 0
+    for worker in able:
+        running = taken.running[worker.id]
+        if taken.free[worker.id] < 1 or worker.id in taken.alone:
+            continue
+        if idlest is None or (running, worker.id) < (least, idlest):
+            idlest, least = worker.id, running
+    if idlest is None or not candidate.suspect or not least:
         return idlest
-    return min(able, key=lambda each: (taken.running[each], each), default=None)
+    shared = [worker.id for worker in able if worker.id not in taken.alone]
+    if len(shared) > 1 or len(able) == 1:  # of several, one stays open to those who are no suspects
+        taken.alone[idlest] = (candidate.id,)  # keep it free of others, so that it drains for the suspect
+    return None
 
 
 def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:

@@ -18,6 +18,7 @@ from ..crash import crash_at
 from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
 from ..rules.checkpoints import NOTHING_SAVED
+from .asks import OUTCOMES, STOPS
 from .gateway import Gateway
 from .held import Held
 from .messages import (
@@ -34,17 +35,6 @@ from .messages import (
     Together,
 )
 from .uplink import Uplink, value_of
-
-STOPS = {"drain": 1, "pause": 2, "stop": 3, "cancel": 4, "kill": 5}
-"""What an attempt can be asked that ends it; a stronger one replaces a weaker one, never the other way round."""
-
-OUTCOMES = {
-    "drain": "drained",
-    "pause": "paused",
-    "stop": "drained",
-    "cancel": "cancelled",
-    "kill": "cancelled",
-}
 
 MOST_TOGETHER = 1000
 """Reports that can be written in one transaction of a handler's."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..clock import Clock
-from ..edge.exits import Exit, Scheme
+from ..edge.exits import DIRECT, Exit, Scheme
 from ..errors import TaskdeckError
 from ..rules.route_errors import ErrorType
 from ..rules.route_settings import RouteSettings
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ..edge.regions import Regions
 
     FindRegions = Callable[[Path | None], Regions]
-
-DIRECT = Exit(Scheme.DIRECT)
 
 
 class Checked(NamedTuple):

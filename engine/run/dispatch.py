@@ -46,9 +46,6 @@ from .policies import Policies, Policy
 from .rollback import Rollbacks
 from .route_wishes import Routes, heads
 
-NOT_BEGUN = Resume(0, {})
-"""There is nothing to resume."""
-
 BATCH = 256
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
 FIRST = 16
@@ -165,9 +162,26 @@ def _begin_all(
 
 
 def _fresh_run(seen: Mapping[str, Any], begun: Begun, path: str, policies: Policies) -> Run:
+    """As `_run` with `_own`, for an attempt that holds nothing and begins at the beginning."""
     policy = policies.of(seen)
-    task = {**seen, "attempt": begun.number, "fence": begun.fence}
-    return _run(task, begun.attempt_id, path, policy, **_own(task, NOT_BEGUN, policy))
+    return Run(
+        task_id=begun.task_id,
+        attempt_id=begun.attempt_id,
+        attempt=begun.number,
+        fence=begun.fence,
+        type=seen["type"],
+        payload=seen["payload"],
+        checkpoint="{}",
+        checkpoint_seq=0,
+        checkpoint_version=policy.checkpoint_version,
+        timeout=policy.timeout,
+        log_path=path,
+        exit_codes=policy.exit_words,
+        scheduled_at=seen["scheduled_at"],
+        retry_count=seen["retry_count"],
+        max_retry=policy.max_retry,
+        bandwidth=policy.bandwidth,
+    )
 
 
 def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **more: Any) -> Run:

@@ -43,7 +43,7 @@ from ..store.database import open_for_writing
 from ..store.transaction import refuse_what_is_no_database
 from ..store.writer import Writer
 from . import engine_rows as rows
-from . import groups, withstanding
+from . import groups, later, withstanding
 from .announce import Announcer
 from .births import Ahead
 from .clock_watch import ClockWatch
@@ -141,6 +141,7 @@ class Engine:
         self._engine_id = 0
         self._started_at = ""
         self._loops: list[Loop] = []
+        self._later: asyncio.Task[None] | None = None
         self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
@@ -285,6 +286,7 @@ class Engine:
         try:
             await self.warden.start()
             self._start_loops()
+            self._later = later.begin(later.OF_AN_ENGINE, self.clock)
             self._works.set()
             self._loop.call_soon(self._tell_what_was_recovered)  # what waits for its turn comes first
             log.info("engine %d works on %s", self._engine_id, self.config.db)
@@ -372,6 +374,8 @@ class Engine:
 
     async def _close(self) -> None:
         self.housekeeping.stop()
+        if self._later is not None:
+            self._later.cancel()
         for loop in self._loops:
             await loop.stop()
         await self.prober.stop()

@@ -77,7 +77,7 @@ class Handler(Struct, frozen=True):
 
     def arguments(self, payload: str) -> tuple[Any, ...]:
         """What the function takes after the context. Raises `InvalidPayload`."""
-        value = params.convert(self.params, payloads.decode(payload, where="payload"))
+        value = params.convert(self.params, payloads.read(payload, where="payload")[0])
         return () if self.params is params.NOTHING else (value,)
 
     def check_checkpoint(self, data: dict[str, Any]) -> Any:

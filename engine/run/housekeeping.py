@@ -27,8 +27,6 @@ from ..store import anchors, events, processes
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
-from . import pruning
-from .backing_up import newest
 from .telling import counted
 
 log = logging.getLogger("taskdeck.housekeeping")
@@ -88,6 +86,8 @@ class Housekeeping:
         def submit(unit: Any, *args: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(write(unit, *args), loop).result()
 
+        from . import pruning  # with gzip and what archives are; an engine loads it in a quiet moment
+
         ages = pruning.ages_of(self.config, tasks, events_)
         work = partial(pruning.prune, self.config, ages, actor, self._clock, submit, seconds=seconds)
         async with self._pruning:
@@ -105,6 +105,8 @@ class Housekeeping:
         every = self.config.backup.every
         if not every or self._clock.monotonic() < self._not_before:
             return False
+        from .backing_up import newest
+
         last = await asyncio.to_thread(newest, self.config.backup_directory, self.config.db)
         last = last or await self._writer.write(processes.first_start)
         return last is not None and add_seconds(last, every) <= utc_text(self._clock.utc())

@@ -9,7 +9,6 @@ from ..config import Config
 from ..errors import Refused, UsageError
 from ..rules.checks import Wrong
 from ..rules.declarations import RouteDeclaration, declared_route
-from ..rules.route_merge import id_of
 from ..rules.route_urls import BadRouteUrl, parse_route_url
 from ..store import circuits, inventory, readiness, route_targets, slots
 from ..store.inventory import Declared, json
@@ -82,6 +81,8 @@ def _id_from(url: Any) -> str:
         parsed = parse_route_url(str(url))
     except BadRouteUrl:
         return "new"  # it is refused anyway
+    from ..rules.route_merge import id_of  # with all that reads lists of routes
+
     return id_of(parsed.scheme, parsed.host, parsed.port)
 
 

@@ -34,11 +34,11 @@ class Resumed(NamedTuple):
 
 def resume(run: Run, handler: Handler) -> Resumed:
     """Choose among the checkpoints that `run` brings. Raises `NoValidCheckpoint`."""
-    kept = [(run.checkpoint_seq, run.checkpoint_version, run.checkpoint), *run.older]
     if not run.checkpoint_seq:  # nothing was saved, or a person wants it from the beginning
         empty = run.checkpoint in NOTHING_SAVED
         return Resumed({} if empty else payloads.decode(run.checkpoint, where="checkpoint") or {})
     faults: list[str] = []
+    kept = [(run.checkpoint_seq, run.checkpoint_version, run.checkpoint), *run.older]
     for number, version, text in kept:
         try:
             data = _present(text, version, handler)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from .. import ResourceFault
 from ..clock import Clock
-from ..edge.exits import Exit, Scheme
+from ..edge.exits import DIRECT, Exit, Scheme
 from ..edge.http import session
 from ..edge.tunnels import NoTunnel
 from .held import Held
@@ -159,6 +159,6 @@ class SyncHttp:
 
 def _exit(held: Held) -> Exit:
     if not held.proxy:
-        return Exit(Scheme.DIRECT)
+        return DIRECT
     proxy = urlsplit(held.proxy)
     return Exit(Scheme.HTTP, proxy.hostname or "", proxy.port or 0)

@@ -40,7 +40,7 @@ from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from ..store.writer import Writer
 from . import births, recovery, starting, watch_records, withstanding
-from .attempts import OUTCOMES
+from .asks import OUTCOMES
 from .births import Ahead
 from .foundlings import Foundlings
 from .leftovers import end_leftovers

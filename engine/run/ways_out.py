@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..credentials import NoCredential
-from ..edge.exits import BadExit, Exit, Scheme
+from ..edge.exits import DIRECT, BadExit, Exit, Scheme
 from ..edge.probe_errors import Verdict
 from ..rules.route_errors import ErrorType
 from .messages import LeasedRoute
@@ -32,7 +32,7 @@ def blamed(error: NoTunnel) -> NoTunnel:
 def place_of(route: LeasedRoute | None) -> Exit:
     """The exit without its login: where it is and how it is spoken to. Raises `BadExit`."""
     if route is None:
-        return Exit(Scheme.DIRECT)
+        return DIRECT
     return Exit(Scheme(route.scheme), route.host, route.port)
 
 

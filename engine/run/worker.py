@@ -28,7 +28,8 @@ from ..edge import adoption, identity
 from ..edge.cgroups import Group
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError, UsageError
-from . import channels, kin, summons
+from ..garbage import begin_collecting
+from . import channels, kin, later, summons
 from .arguments import Arguments
 from .executor import Executor
 from .fingerprints import fingerprint
@@ -91,6 +92,7 @@ class Worker:
         self._ended = Event()
         self._finished = asyncio.Event()
         self._finishing: asyncio.Task[None] | None = None
+        self._later: asyncio.Task[None] | None = None
         self._why = ""
 
     def introduce(self) -> None:
@@ -200,6 +202,7 @@ class Worker:
             self.executor = Executor(
                 registry, self.uplink, self.journal, self.commands, self.clock, welcome, self.gateway
             )
+            self._later = later.begin(later.OF_A_WORKER, self.clock)
         else:
             self.executor.settings = welcome
             self.executor.disown_others(welcome.fences)
@@ -273,8 +276,7 @@ def _options(arguments: Sequence[str]) -> Options:
 
 
 if __name__ == "__main__":
-    gc.freeze()
-    gc.enable()
+    begin_collecting()
     code = main()
     with suppress(OSError, ValueError):
         sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..rules.holds import EVERYTHING
-from .tables import Hold
+from . import models as m
 from .transaction import Transaction
 
 _IN_POOL = (
@@ -23,13 +23,13 @@ def hold(tx: Transaction, scope: str, actor: str) -> bool:
     """Hold a scope back. Returns whether that is new."""
     if scope in holds(tx):
         return False
-    Hold.insert(scope=scope, actor=actor, created_at=tx.now).execute(tx.db)
+    m.Hold.insert(scope=scope, actor=actor, created_at=tx.now).execute(tx.db)
     return True
 
 
 def release(tx: Transaction, scope: str) -> bool:
     """Let a scope go on. Returns whether it was held."""
-    return Hold.delete().where(Hold.scope == scope).execute(tx.db) == 1
+    return m.Hold.delete().where(m.Hold.scope == scope).execute(tx.db) == 1
 
 
 def alive(tx: Transaction, scope: str) -> list[int]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from peewee import fn
 
 from ..errors import NotFound, Refused
 from ..rules import resources as rules
-from ..rules.route_merge import KnownRoute
-from . import tables as t
+from . import models as t
 from .slots import RESOURCES, ROUTES, SlotTable
 from .transaction import Transaction
+
+if TYPE_CHECKING:
+    from ..rules.route_merge import KnownRoute
 
 
 class Declared(NamedTuple):
@@ -36,7 +38,7 @@ def json(value: Any) -> str:
 
 def sync_resources(tx: Transaction, declared: Sequence[Declared], origin: str = "config") -> list[str]:
     """Bring the resources of one origin to what is declared. Returns the ids that are new, changed or gone."""
-    return _sync(tx, RESOURCES, t.Resource, declared, origin)
+    return _sync(tx, RESOURCES, declared, origin)
 
 
 def knows_route(tx: Transaction, route_id: str) -> bool:
@@ -52,7 +54,7 @@ def add_route(tx: Transaction, declared: Declared) -> None:
 
 def put_route(tx: Transaction, declared: Declared, origin: str) -> None:
     """Bring one route to what is declared of it; columns that it does not name stay as they are."""
-    _upsert(tx, ROUTES, t.Route, declared, origin)
+    _upsert(tx, ROUTES, declared, origin)
     _health_rows(tx, [declared])
 
 
@@ -85,6 +87,8 @@ def remove_route(tx: Transaction, route_id: str, actor: str) -> str:
 
 def known_routes(connection: sqlite3.Connection) -> list[KnownRoute]:
     """Every route that there is or was, as an import compares it."""
+    from ..rules.route_merge import KnownRoute
+
     sql = (
         'SELECT route_id, scheme, host, port, username, origin, removed_at, secret_ref, "group", labels, capacity,'
         " expected_regions, (SELECT count(*) FROM route_slot s WHERE s.route_id = route.route_id"
@@ -113,13 +117,16 @@ def known_routes(connection: sqlite3.Connection) -> list[KnownRoute]:
 
 def sync_routes(tx: Transaction, declared: Sequence[Declared], origin: str = "config") -> list[str]:
     """Bring the routes of one origin to what is declared; each has a health row. Returns the ids that differ."""
-    changed = _sync(tx, ROUTES, t.Route, declared, origin)
+    changed = _sync(tx, ROUTES, declared, origin)
     _health_rows(tx, declared)
     return changed
 
 
 def _health_rows(tx: Transaction, declared: Sequence[Declared]) -> None:
+    known = {row[0] for row in tx.connection.execute("SELECT route_id FROM route_health")}
     for each in declared:
+        if each.id in known:
+            continue
         t.RouteHealth.insert(
             route_id=each.id,
             model="{}",
@@ -130,25 +137,29 @@ def _health_rows(tx: Transaction, declared: Sequence[Declared]) -> None:
             degraded=0,
             checks=0,
             updated_at=tx.now,
-        ).on_conflict_ignore().execute(tx.db)
+        ).execute(tx.db)
 
 
-def _sync(
-    tx: Transaction, slots: SlotTable, model: Any, declared: Sequence[Declared], origin: str
-) -> list[str]:
-    touched = [each.id for each in declared if _upsert(tx, slots, model, each, origin)]
-    key = getattr(model, slots.id_column)
-    names = [each.id for each in declared]
-    gone = (model.origin == origin) & model.removed_at.is_null() & key.not_in(names or [""])
-    removed = [row[0] for row in model.select(key).where(gone).tuples().execute(tx.db)]
-    model.update(removed_at=tx.now, updated_at=tx.now).where(gone).execute(tx.db)
-    return touched + removed
+def _sync(tx: Transaction, slots: SlotTable, declared: Sequence[Declared], origin: str) -> list[str]:
+    touched = [each.id for each in declared if _upsert(tx, slots, each, origin)]
+    known = tx.connection.execute(
+        f"SELECT {slots.id_column} FROM {slots.parent} WHERE origin = ? AND removed_at IS NULL", (origin,)
+    )
+    names = {each.id for each in declared}
+    gone = [name for (name,) in known.fetchall() if name not in names]
+    tx.connection.executemany(
+        f"UPDATE {slots.parent} SET removed_at = ?, updated_at = ? WHERE {slots.id_column} = ?",
+        [(tx.now, tx.now, name) for name in gone],
+    )
+    return touched + gone
 
 
-def _upsert(tx: Transaction, slots: SlotTable, model: Any, each: Declared, origin: str) -> bool:
+def _upsert(tx: Transaction, slots: SlotTable, each: Declared, origin: str) -> bool:
     """Insert or change one. Returns whether anything differs from what was known."""
-    key = getattr(model, slots.id_column)
-    row = next(iter(model.select().where(key == each.id).dicts().execute(tx.db)), None)
+    row = tx.row(f"SELECT * FROM {slots.parent} WHERE {slots.id_column} = ?", each.id)
+    if row is not None and not _differs(row, each) and not row["removed_at"]:
+        return False
+    model: Any = t.Resource if slots is RESOURCES else t.Route
     columns: dict[str, Any] = {
         **each.columns,
         "capacity": each.capacity,
@@ -157,14 +168,12 @@ def _upsert(tx: Transaction, slots: SlotTable, model: Any, each: Declared, origi
     }
     if row is None:
         model.insert({slots.id_column: each.id, "config_rev": 1, **columns}).execute(tx.db)
-    elif _differs(row, each) or row["removed_at"]:
+    else:
         columns |= {"config_rev": row["config_rev"] + 1, "removed_at": None}
-        model.update(columns).where(key == each.id).execute(tx.db)
+        model.update(columns).where(getattr(model, slots.id_column) == each.id).execute(tx.db)
         if slots is ROUTES and (row["removed_at"] or any(row[name] != each.columns[name] for name in EXIT)):
             _another_exit(tx, each.id)
         _edited(tx, slots, each.id)
-    else:
-        return False
     _fit_slots(tx, slots, each)
     return True
 

@@ -1,47 +1,52 @@
-"""Rows of engines and workers, and what workers can run."""
+"""Rows of engines and workers, and what workers can run. Constant SQL: each start and each heartbeat passes here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from peewee import fn
-
-from .tables import Engine, TaskType, Worker
-from .transaction import Transaction
+from .transaction import Transaction, marks
 
 
 def add_engine(tx: Transaction, **columns: Any) -> int:
     """Record the start of an engine. Returns its id."""
-    return Engine.insert(started_at=tx.now, **columns).execute(tx.db)
+    return _insert(tx, "engine", {"started_at": tx.now, **columns})
 
 
 def end_engine(tx: Transaction, engine_id: int, reason: str) -> None:
     """Record how an engine ended, once."""
-    Engine.update(ended_at=tx.now, end_reason=reason).where(
-        Engine.id == engine_id, Engine.ended_at.is_null()
-    ).execute(tx.db)
+    tx.connection.execute(
+        "UPDATE engine SET ended_at = ?, end_reason = ? WHERE id = ? AND ended_at IS NULL",
+        (tx.now, reason, engine_id),
+    )
 
 
 def first_start(tx: Transaction) -> str | None:
     """When the first engine started on this database (UTC text)."""
-    return Engine.select(fn.MIN(Engine.started_at)).scalar(tx.db)
+    return tx.connection.execute("SELECT min(started_at) FROM engine").fetchone()[0]
 
 
 def open_engines(tx: Transaction) -> list[dict[str, Any]]:
     """Engines that never said how they ended."""
-    return list(Engine.select().where(Engine.ended_at.is_null()).order_by(Engine.id).dicts().execute(tx.db))
+    return tx.rows("SELECT * FROM engine WHERE ended_at IS NULL ORDER BY id")
 
 
 def add_worker(tx: Transaction, **columns: Any) -> int:
     """Record a worker process; committed before its first frame is answered."""
-    defaults = {"handlers": "", "recorded": 0, "tasks": 0}
-    return Worker.insert(state="STARTING", started_at=tx.now, **(defaults | columns)).execute(tx.db)
+    defaults = {"state": "STARTING", "started_at": tx.now, "handlers": "", "recorded": 0, "tasks": 0}
+    return _insert(tx, "worker", defaults | columns)
+
+
+def _insert(tx: Transaction, table: str, columns: dict[str, Any]) -> int:
+    sql = f"INSERT INTO {table}({', '.join(columns)}) VALUES ({marks(len(columns))})"
+    row_id = tx.connection.execute(sql, tuple(columns.values())).lastrowid
+    assert row_id is not None
+    return row_id
 
 
 def open_workers(tx: Transaction) -> list[dict[str, Any]]:
     """Workers that are not known to have ended."""
-    return list(Worker.select().where(Worker.ended_at.is_null()).order_by(Worker.id).dicts().execute(tx.db))
+    return tx.rows("SELECT * FROM worker WHERE ended_at IS NULL ORDER BY id")
 
 
 def worker_of(tx: Transaction, incarnation: str) -> dict[str, Any] | None:
@@ -56,19 +61,20 @@ def set_worker(
 
     `evidence`: what makes it suspect, or away; nothing for other states.
     """
-    changed = Worker.update(state=state, evidence=evidence).where(
-        Worker.id == worker_id, Worker.ended_at.is_null(), Worker.state != state
+    changed = tx.connection.execute(
+        "UPDATE worker SET state = ?, evidence = ? WHERE id = ? AND ended_at IS NULL AND state <> ?"
+        " AND state = coalesce(?, state)",
+        (state, evidence, worker_id, state, only_from),
     )
-    if only_from is not None:
-        changed = changed.where(Worker.state == only_from)
-    return changed.execute(tx.db) == 1
+    return changed.rowcount == 1
 
 
 def beat(tx: Transaction, worker_id: int, rss: int) -> None:
     """Record a heartbeat."""
-    Worker.update(last_heartbeat=tx.now, rss=rss).where(
-        Worker.id == worker_id, Worker.ended_at.is_null()
-    ).execute(tx.db)
+    tx.connection.execute(
+        "UPDATE worker SET last_heartbeat = ?, rss = ? WHERE id = ? AND ended_at IS NULL",
+        (tx.now, rss, worker_id),
+    )
 
 
 def recorded(tx: Transaction, worker_id: int) -> int:
@@ -87,10 +93,11 @@ def note_recorded(tx: Transaction, worker_id: int, number: int, begun: int) -> N
 
 def end_worker(tx: Transaction, worker_id: int, state: str, reason: str) -> bool:
     """Record the end (ENDED) or loss (LOST) of a worker, once. Returns whether it was still open."""
-    ended = Worker.update(ended_at=tx.now, state=state, end_reason=reason, evidence=None).where(
-        Worker.id == worker_id, Worker.ended_at.is_null()
+    ended = tx.connection.execute(
+        "UPDATE worker SET ended_at = ?, state = ?, end_reason = ?, evidence = NULL WHERE id = ? AND ended_at IS NULL",
+        (tx.now, state, reason, worker_id),
     )
-    return ended.execute(tx.db) == 1
+    return ended.rowcount == 1
 
 
 def publish_types(tx: Transaction, types: Sequence[tuple[str, str]]) -> list[str]:
@@ -99,13 +106,15 @@ def publish_types(tx: Transaction, types: Sequence[tuple[str, str]]) -> list[str
     changed = [name for name, settings in types if known.get(name) != settings]
     for name, settings in types:
         if name in changed:
-            TaskType.replace(name=name, settings=settings, published_at=tx.now).execute(tx.db)
-    gone = set(known) - {name for name, _ in types}
-    if gone:
-        TaskType.delete().where(TaskType.name.in_(gone)).execute(tx.db)
+            tx.connection.execute(
+                "REPLACE INTO task_type(name, settings, published_at) VALUES (?, ?, ?)",
+                (name, settings, tx.now),
+            )
+    for name in set(known) - {name for name, _ in types}:
+        tx.connection.execute("DELETE FROM task_type WHERE name = ?", (name,))
     return changed
 
 
 def type_settings(tx: Transaction) -> dict[str, str]:
     """The published types: name → settings JSON."""
-    return dict(TaskType.select(TaskType.name, TaskType.settings).tuples().execute(tx.db))
+    return dict(tx.connection.execute("SELECT name, settings FROM task_type").fetchall())

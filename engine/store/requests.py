@@ -9,7 +9,7 @@ from typing import Any
 
 from peewee import SQL, fn
 
-from .tables import Request
+from . import models as m
 from .transaction import Transaction
 
 MANNERS = {"pause": ("pause", "stop"), "resume": ("resume",), "cancel": ("cancel", "kill")}
@@ -40,19 +40,19 @@ def add(
     tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = ""
 ) -> int:
     """Record an open request. `not_before` is UTC text, now by default. Returns its id."""
-    return Request.insert(
+    return m.Request.insert(
         verb=verb, task_id=task_id, args=args, actor=actor, created_at=tx.now, not_before=not_before or tx.now
     ).execute(tx.db)
 
 
 def close(tx: Transaction, request_id: int, outcome: str) -> None:
     """Close a request with what became of it."""
-    _close(tx, outcome, Request.id == request_id)
+    _close(tx, outcome, m.Request.id == request_id)
 
 
 def answer(tx: Transaction, request_id: int, outcome: str) -> None:
     """What became of a request that is closed."""
-    Request.update(outcome=outcome).where(Request.id == request_id).execute(tx.db)
+    m.Request.update(outcome=outcome).where(m.Request.id == request_id).execute(tx.db)
 
 
 def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
@@ -61,12 +61,14 @@ def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
 
 
 def _close(tx: Transaction, outcome: str, *which: Any) -> None:
-    Request.update(done_at=tx.now, outcome=outcome).where(*which, Request.done_at.is_null()).execute(tx.db)
+    m.Request.update(done_at=tx.now, outcome=outcome).where(*which, m.Request.done_at.is_null()).execute(
+        tx.db
+    )
 
 
 def standing(tx: Transaction, task_id: int) -> str | None:
     """The verb of what is asked of a living attempt and not answered yet: pause, stop, resume, cancel or kill."""
-    return _newest(tx, Request.verb, Request.task_id == task_id)
+    return _newest(tx, m.Request.verb, m.Request.task_id == task_id)
 
 
 def wishes(tx: Transaction) -> list[dict[str, Any]]:
@@ -76,38 +78,40 @@ def wishes(tx: Transaction) -> list[dict[str, Any]]:
 
 def actor_of(tx: Transaction, task_id: int, wish: str) -> str | None:
     """Who asked for `wish` (pause, resume, cancel; in whichever manner) last, if that is still open."""
-    return _newest(tx, Request.actor, Request.task_id == task_id, Request.verb.in_(MANNERS[wish]))
+    return _newest(tx, m.Request.actor, m.Request.task_id == task_id, m.Request.verb.in_(MANNERS[wish]))
 
 
 def _newest(tx: Transaction, column: Any, *which: Any) -> str | None:
-    query = Request.select(column).where(*which, Request.done_at.is_null(), SQL(_STANDS, (tx.now,)))
-    row = next(iter(query.order_by(Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
+    query = m.Request.select(column).where(*which, m.Request.done_at.is_null(), SQL(_STANDS, (tx.now,)))
+    row = next(iter(query.order_by(m.Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
     return row[0] if row else None
 
 
 def dated(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
     """What is to happen to a task later: open requests that are dated ahead."""
-    return _ahead(tx, Request.task_id == task_id)
+    return _ahead(tx, m.Request.task_id == task_id)
 
 
 def latest_dated(tx: Transaction, actor: str) -> list[dict[str, Any]]:
     """What this actor asked for last, in one act, and is not due yet."""
-    mine = _ahead(tx, Request.actor == actor)
+    mine = _ahead(tx, m.Request.actor == actor)
     return [each for each in mine if each["created_at"] == mine[-1]["created_at"]]
 
 
 def last_closed(tx: Transaction, actor: str, task_ids: list[int]) -> list[dict[str, Any]]:
     """The last request of this actor for each of these tasks, where it is closed."""
-    mine = Request.select(fn.MAX(Request.id)).where(Request.actor == actor, Request.task_id.in_(task_ids))
-    query = Request.select().where(
-        Request.id.in_(mine.group_by(Request.task_id)), Request.done_at.is_null(False)
+    mine = m.Request.select(fn.MAX(m.Request.id)).where(
+        m.Request.actor == actor, m.Request.task_id.in_(task_ids)
     )
-    return list(query.order_by(Request.task_id).dicts().execute(tx.db))
+    query = m.Request.select().where(
+        m.Request.id.in_(mine.group_by(m.Request.task_id)), m.Request.done_at.is_null(False)
+    )
+    return list(query.order_by(m.Request.task_id).dicts().execute(tx.db))
 
 
 def _ahead(tx: Transaction, which: Any) -> list[dict[str, Any]]:
-    query = Request.select().where(which, Request.done_at.is_null(), SQL(_AHEAD, (tx.now,)))
-    return list(query.order_by(Request.created_at, Request.id).dicts().execute(tx.db))
+    query = m.Request.select().where(which, m.Request.done_at.is_null(), SQL(_AHEAD, (tx.now,)))
+    return list(query.order_by(m.Request.created_at, m.Request.id).dicts().execute(tx.db))
 
 
 def due(tx: Transaction) -> list[dict[str, Any]]:

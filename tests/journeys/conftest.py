@@ -11,9 +11,9 @@ from tests.journeys.decks import JOBS, Deck
 
 
 @pytest.fixture
-def deck(tmp_path: Path) -> Iterator[Deck]:
-    """A taskdeck of this test's own, with the handlers of `jobs.py`."""
-    deck = Deck(tmp_path, JOBS)
+def deck(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deck]:
+    """A taskdeck of this test's own, with the handlers of `jobs.py`; `new` where a test says so (indirectly)."""
+    deck = Deck(tmp_path, JOBS, new=getattr(request, "param", "") == "new")
     try:
         yield deck
         deck.stop()

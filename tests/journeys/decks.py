@@ -23,6 +23,7 @@ from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.paths import database_hash
 from taskdeck.engine.run import groups
 from tests import replay
+from tests.blank import put_blank
 from tests.tui.calls import called
 from tests.warm import taskdeck_process
 
@@ -54,9 +55,9 @@ T = TypeVar("T")
 
 
 class Deck:
-    """One scratch home and all that runs in it."""
+    """One scratch home and all that runs in it, with an empty database; where it is `new`, without any."""
 
-    def __init__(self, home: Path, *handlers: Path) -> None:
+    def __init__(self, home: Path, *handlers: Path, new: bool = False) -> None:
         self.home = home
         self.mark = f"DECK_JOURNEY={uuid4().hex}"
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("TASKDECK_")}
@@ -67,6 +68,8 @@ class Deck:
             self.env[f"XDG_{name.upper()}_{'DIR' if name == 'runtime' else 'HOME'}"] = str(home / name)
         self.config = home / "config" / "taskdeck" / "config.toml"
         self.db = home / "state" / "taskdeck" / "taskdeck.db"
+        if not new:
+            put_blank(self.db)
         self.configure(CONFIG.format(handlers=", ".join(json.dumps(str(each)) for each in handlers)))
         self.children: list[subprocess.Popen[bytes]] = []
         self.helpers: list[subprocess.Popen[bytes]] = []

@@ -59,6 +59,8 @@ class Watch:
         self.seen: set[str] = set()
         self.looks = 0
         self._deck = deck
+        self._known: dict[str, bytes] = {}
+        """The command line of each process that was looked at: while it is the same, so is its environment."""
         self._over = Event()
         self._thread = Thread(target=self._watch)
 
@@ -73,16 +75,22 @@ class Watch:
     def _watch(self) -> None:
         while not self._over.wait(0.01):
             self.looks += 1
-            for name in os.listdir("/proc"):
-                if name.isdecimal():
-                    self._look(name)
+            there = {name for name in os.listdir("/proc") if name.isdecimal()}
+            for gone in self._known.keys() - there:
+                del self._known[gone]
+            for name in there:
+                self._look(name)
 
     def _look(self, pid: str) -> None:
         with suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            environ = Path(f"/proc/{pid}/environ").read_bytes()
-            if Path(f"/proc/{pid}/cmdline").read_bytes() != line:
+            line = _read(f"/proc/{pid}/cmdline")
+            if self._known.get(pid) == line:
+                return
+            environ = _read(f"/proc/{pid}/environ")
+            if _read(f"/proc/{pid}/cmdline") != line:
                 return  # became another program between the two: the next look sees both of it
+            if environ:  # before that, it has only just been started
+                self._known[pid] = line
             told = line.replace(b"\0", b" ").decode(errors="replace")
             if found_in(line):
                 self.seen.add(f"ps: {told}")
@@ -92,6 +100,11 @@ class Watch:
             is_handler = b"sync_handler" in line
             if found_in(environ) and (is_handler or not is_ours) and int(pid) != os.getpid():
                 self.seen.add(f"environment: {told}")
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
 class Proxies:
@@ -230,7 +243,7 @@ async def test_a_worker_that_is_aborted_leaves_no_core_that_tells_a_password(tmp
         resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
         environ = {cores.VARIABLE: str(0x33)}  # as an engine says it, whatever this process has
         try:
-            with engine(tmp_path, str(HANDLERS), environ=environ) as double:
+            with engine(tmp_path, str(HANDLERS), environ=environ, fresh=True) as double:
                 route = m.LeasedRoute(
                     "eu-1", "http", "127.0.0.1", proxy.port, "bob", reference(SECRETS["file"])
                 )

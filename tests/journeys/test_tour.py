@@ -6,10 +6,13 @@ import json
 import shutil
 import subprocess
 
+import pytest
+
 from tests.faults import fault
 from tests.journeys.decks import TASKDECK, Deck, examples
 
 
+@pytest.mark.parametrize("deck", ["new"], indirect=True)
 def test_run_until_idle_says_by_its_exit_code_how_it_went_and_where_to_look(deck: Deck) -> None:
     one = {"TASKDECK_ENGINE__WORKERS": "1"}
     well = deck.add("--", "sh", "-c", "echo to work; echo done >&2")

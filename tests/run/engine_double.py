@@ -1,6 +1,7 @@
 """A small engine for tests of the worker: a real socket, a real worker process, answers from memory.
 
-A worker's start takes longer than most tests of it: one that a test left idle serves the next test too.
+A worker's start takes longer than most tests of it: one that a test left idle serves the next test too, and most are forked
+from this process, which has loaded all that a worker loads.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.edge.link import Link, LinkLost
 from taskdeck.engine.rules.checkpoints import merge
 from taskdeck.engine.run import messages as m
+from tests.warm import worker_process
 
 SAMPLES = Path(__file__).with_name("sample_handlers.py")
 PATIENCE = 15.0
@@ -40,9 +42,11 @@ class EngineDouble:
         handlers: list[str],
         environ: dict[str, str],
         group: Path | None = None,
+        fresh: bool = False,
         **settings: Any,
     ) -> None:
         self._group = group
+        self._fresh = fresh
         self.home = folder
         """Where the worker was started and keeps its journal."""
         self.told: list[m.Message] = []
@@ -98,13 +102,16 @@ class EngineDouble:
             listener.bind(str(path))
             listener.listen(1)
             listener.settimeout(PATIENCE)
-            command = [sys.executable, "-m", "taskdeck.engine.run.worker", "--socket", str(path)]
-            command += ["--incarnation", "w-1", "--logs", str(self.folder), "--journal", str(self.journal)]
-            command += ["--handlers-root", str(self.folder)]
-            command += ["--group", str(self._group)] if self._group else []
+            words = ["--socket", str(path), "--incarnation", "w-1", "--logs", str(self.folder)]
+            words += ["--journal", str(self.journal), "--handlers-root", str(self.folder)]
+            words += ["--group", str(self._group)] if self._group else []
             for handler in handlers:
-                command += ["--handler", handler]
-            worker = subprocess.Popen(command, env={**os.environ, **environ}, cwd=self.folder)
+                words += ["--handler", handler]
+            if self._fresh:
+                command = [sys.executable, "-m", "taskdeck.engine.run.worker", *words]
+                worker = subprocess.Popen(command, env={**os.environ, **environ}, cwd=self.folder)
+            else:
+                worker = worker_process(words, self.folder, {**os.environ, **environ})
             accepted, _ = listener.accept()
         self.link = Link(accepted)
         threading.Thread(target=self._listen, daemon=True).start()
@@ -276,12 +283,15 @@ def engine(
     group: Path | None = None,
     **settings: Any,
 ) -> Iterator[EngineDouble]:
-    """A worker with the sample handlers (or `handlers`); a new one if it shall be `fresh` or differs in something else.
+    """A worker with the sample handlers (or `handlers`); a new one if it differs in something else.
 
-    It has a group (cgroup) only where one is given.
+    A `fresh` one is a program that was started, and has loaded nothing but its own. It has a group (cgroup) only where one is
+    given.
     """
     if fresh or environ or group or settings:
-        double = EngineDouble(folder, list(handlers) or [str(SAMPLES)], environ or {}, group, **settings)
+        double = EngineDouble(
+            folder, list(handlers) or [str(SAMPLES)], environ or {}, group, fresh, **settings
+        )
         try:
             yield double
         finally:

@@ -119,7 +119,7 @@ async def test_a_failure_of_the_route_is_the_routes_and_not_the_tasks(tmp_path: 
     kind, behaviour, scheme, error_type = ROUTE_FAULTS[case]
 
     def act(double: EngineDouble) -> None:
-        fence = double.run("fetch", {"url": judge.url("/ip"), "raise": True, "timeout": 0.5}, route=leased)
+        fence = double.run("fetch", {"url": judge.url("/ip"), "raise": True, "timeout": 2.0}, route=leased)
         failure = double.failure(fence)
         assert (failure["class_"], failure["detail"]) == ("resource_fault", "eu-1"), failure
         assert failure["kind"] == error_type.lower()
@@ -149,7 +149,7 @@ async def test_a_failure_of_the_target_is_the_tasks_and_says_nothing_of_the_rout
             ("/reset", "retryable", "connection"),
             ("/garbage", "retryable", "protocol"),
         ]:
-            payload = {"url": judge.url(path), "raise": True, "timeout": 0.5}
+            payload = {"url": judge.url(path), "raise": True, "timeout": 2.0}
             failure = double.failure(double.run("fetch", payload, route=leased))
             assert failure["class_"] == class_, (path, failure)
             assert failure["kind"] == kind, (path, failure)

@@ -11,13 +11,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from taskdeck.engine.run import throwaway
 from taskdeck.tui.cli import main
+from tests.warm import validation_process
 
 PROGRAM = [sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())"]
+
+
+WARM = SimpleNamespace(
+    Popen=validation_process, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
+)
+"""How a call starts the process that knows the handlers."""
 
 
 @dataclass
@@ -113,6 +122,7 @@ def called(
         patch.setattr(sys, "stdin", _stream(stdin.encode("utf-8", "surrogateescape")))
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", err)
+        patch.setattr(throwaway, "subprocess", WARM)
         return main(list(words)), _bytes(out), _bytes(err)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskdeck.engine import views
 from taskdeck.engine.config import Config
+from taskdeck.engine.garbage import begin_collecting
 
 from .terminal import Launcher, let_go
 
@@ -89,8 +90,7 @@ class Deck:
 
     def _on_paint(self) -> None:
         if not gc.isenabled():
-            gc.freeze()  # modules and sheets: no collection need look at them again, which keeps the loop free of pauses
-            gc.enable()
+            begin_collecting()  # modules and sheets are looked at no more, which keeps the loop free of pauses
         self._painted.set()
 
     def _obey(self, word: str) -> None:

@@ -1,0 +1,84 @@
+"""What a process of ours loads at its start, and what only later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from taskdeck.engine.clock import ManualClock
+from taskdeck.engine.run import later
+
+RARE = {
+    "argparse": "options of our own processes are read by `run.arguments`",
+    "bz2": "comes with shutil",
+    "csv": "lists of routes alone are read by it",
+    "dataclasses": "to make one class of them takes a millisecond; a Struct takes a twentieth",
+    "gzip": "archives alone need it",
+    "html": "two thousand names of characters",
+    "importlib.metadata": "entry points are looked for by `run.handlers` without it",
+    "lzma": "comes with shutil",
+    "shutil": "brings four compressors",
+    "tempfile": "comes with importlib.metadata",
+    "tomllib": "where there is a configuration it is read by it, and not before",
+    "aiohttp": "0.3 s; whoever makes a request loads it",
+    "pydantic": "nobody needs it",
+    "rich": "the screen alone",
+    "textual": "the screen alone",
+    "typer": "the command line alone",
+    "taskdeck.tui": "the engine must not see it",
+}
+"""Modules that none of our processes may load at its start, and why."""
+NO_DATABASE = {
+    "peewee": "workers never see the database",
+    "sqlite3": "the same",
+    "taskdeck.engine.store": "the same",
+}
+NO_LOOP = {"asyncio": "60 ms", "ssl": "comes with asyncio", "logging": "comes with asyncio"}
+OF_OTHERS = dict.fromkeys((*later.OF_AN_ENGINE, *later.OF_A_WORKER), "loaded in a quiet moment (`run.later`)")
+
+STARTS = {
+    "engine": ("run.engine commands run.births edge.applog", RARE | OF_OTHERS),
+    "worker": ("run.worker", RARE | OF_OTHERS | NO_DATABASE),
+    "sync handler": ("run.sync_handler", RARE | OF_OTHERS | NO_DATABASE | NO_LOOP),
+    "validation": ("run.validation", RARE | OF_OTHERS | NO_DATABASE | NO_LOOP),
+    "supervisor": (
+        "run.supervisor",
+        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP | {"msgspec": "it needs no more than Python"},
+    ),
+}
+
+
+@pytest.mark.parametrize("process", STARTS)
+def test_a_process_loads_nothing_at_its_start_that_it_rarely_needs(process: str) -> None:
+    modules, rare = STARTS[process]
+    code = (
+        f"import sys, {', '.join(f'taskdeck.engine.{each}' for each in modules.split())}; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name: why for name, why in rare.items() if name in done.stdout.split()} == {}
+
+
+async def test_what_is_rarely_needed_is_loaded_in_a_quiet_moment_and_what_is_missing_keeps_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> None:
+        loaded.append(name)
+        if name == "one":
+            raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(later, "import_module", load)
+    clock = ManualClock()
+    began = clock.monotonic()
+    await later.begin(("one", "two"), clock)
+    assert loaded == ["one", "two"]
+    assert clock.monotonic() >= began + later.QUIET_AFTER
+
+
+def test_what_is_loaded_later_is_there() -> None:
+    for name in (*later.OF_AN_ENGINE, *later.OF_A_WORKER):
+        assert find_spec(name), name
