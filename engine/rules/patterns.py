@@ -18,7 +18,7 @@ class Late:
     """Stands for a compiled pattern. What was asked of it once it has itself, so that it is as fast as that one."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
-        self._source = text, flags
+        self._source: tuple[Any, int] = (text, flags)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(re.compile(*self._source), name)  # `re` keeps what it has compiled
