@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+
+from msgspec import Struct
 
 from ..edge import adoption, cgroups, trees
 from ..edge.cgroups import Group
@@ -90,8 +91,7 @@ def task_of(name: str) -> int | None:
     return int(words[0]) if name.startswith("task-") and words[0].isdecimal() else None
 
 
-@dataclass
-class _Newcomer:
+class _Newcomer(Struct):
     """The command that was started last, while it is in its worker's group."""
 
     mark: str
