@@ -204,14 +204,12 @@ class Deck:
 
     def events(self, task_id: int | None = None, *types: str) -> list[dict[str, Any]]:
         """The events (of one task, of some types), oldest first, with `payload` decoded."""
-        rows = self.rows("SELECT * FROM event_log ORDER BY event_id")
+        wanted = f"event_type IN ({', '.join('?' * len(types))})" if types else "1"
+        sql = f"SELECT * FROM event_log WHERE {wanted} AND ifnull(task_id = ?, ?) ORDER BY event_id"
+        rows = self.rows(sql, *types, task_id, task_id is None)
         for row in rows:
             row["payload"] = json.loads(row["payload_json"] or "{}")
-        return [
-            row
-            for row in rows
-            if (task_id is None or row["task_id"] == task_id) and (not types or row["event_type"] in types)
-        ]
+        return rows
 
     def moves(self, task_id: int) -> list[str]:
         """The task's changes of state as `TO (reason)`."""
@@ -322,8 +320,8 @@ def process_state(pid: int) -> str:
 def _environments() -> Iterator[tuple[int, bytes]]:
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
-            with suppress(OSError):
-                yield int(name), b"\0" + Path(f"/proc/{name}/environ").read_bytes() + b"\0"
+            with suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:
+                yield int(name), b"\0" + file.read() + b"\0"
 
 
 def _command_line(pid: int) -> str:
