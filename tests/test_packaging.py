@@ -9,14 +9,21 @@ import tomllib
 from fnmatch import fnmatch
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCK = {p["name"]: p for p in tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]}
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 SOURCES = ("engine", "tui")
+
+
+@pytest.fixture(scope="module")
+def lock() -> dict[str, Any]:
+    """What is locked, by name."""
+    text = (ROOT / "uv.lock").read_text(encoding="utf-8")
+    return {package["name"]: package for package in tomllib.loads(text)["package"]}
 
 
 def shipped_files() -> list[Path]:
@@ -64,8 +71,8 @@ def as_written(requirement: dict[str, object]) -> str:
     return f"{requirement['name']}{'[' + ','.join(extras) + ']' if extras else ''}{requirement['specifier']}"
 
 
-def test_the_lock_was_made_from_these_requirements() -> None:
-    locked = LOCK["taskdeck"]["metadata"]
+def test_the_lock_was_made_from_these_requirements(lock: dict[str, Any]) -> None:
+    locked = lock["taskdeck"]["metadata"]
     extras = {
         (f"extra == '{extra}'", each)
         for extra, wanted in PROJECT["project"]["optional-dependencies"].items()
@@ -76,12 +83,12 @@ def test_the_lock_was_made_from_these_requirements() -> None:
     assert {as_written(r) for r in locked["requires-dev"]["dev"]} == set(PROJECT["dependency-groups"]["dev"])
 
 
-def test_the_lock_works_on_any_machine() -> None:
-    sources = [package["source"] for name, package in LOCK.items() if name != "taskdeck"]
+def test_the_lock_works_on_any_machine(lock: dict[str, Any]) -> None:
+    sources = [package["source"] for name, package in lock.items() if name != "taskdeck"]
     indexes = {source.get("registry", str(source)) for source in sources}
     assert len(indexes) == 1
     assert indexes.pop().startswith("https://")
-    assert all(file["url"].startswith("https://") for p in LOCK.values() for file in p.get("wheels", []))
+    assert all(file["url"].startswith("https://") for p in lock.values() for file in p.get("wheels", []))
 
 
 @pytest.mark.parametrize("script", ["dev", ".ci/run"])

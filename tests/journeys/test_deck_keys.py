@@ -80,7 +80,11 @@ def hostile_texts_send_no_sequence(deck: Deck, terminal: Terminal) -> None:
     harmless = [text.encode("utf-8", "replace").replace(b"\0", b"").decode() for text in TEXTS]
     added = [deck.add("--", "printf", "%s", text) for text in harmless]
     terminal.until_text(f" of {tasks}")
-    deck.until_state(added[-1], "SUCCESS")
+    for (
+        each
+    ) in added:  # they need not end in their order, and a row that changes may move while it is looked at
+        deck.until_state(each, "SUCCESS")
+    deck.until(lambda: terminal.text.count("OK    shell") == tasks, f"all have ended on\n{terminal.text}")
     seen, looked_at = len(terminal.received), set[str]()
 
     def back() -> None:  # a part of the page before may still stand there
