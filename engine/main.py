@@ -252,6 +252,7 @@ def _serve_with(config: Config, options: Options, supervisor: Announcer, ahead: 
 
     async def main() -> int:
         engine = build(config, ends, told=supervisor, ahead=ahead)
+        ahead.go_on()
         begin_collecting()
         for problem in read_secrets(config)[1]:
             print(f"taskdeck: {problem}", file=sys.stderr)

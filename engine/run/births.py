@@ -36,21 +36,35 @@ class Waiting(NamedTuple):
 
 
 class Ahead:
-    """Workers that wait to be told. `begin` starts as many as will be missing beside those that live."""
+    """Workers that wait to be told: as many as will be missing beside those that live.
 
-    def __init__(self, config: Config) -> None:
+    One core is left to the engine, which everything waits for: those for whom there is none begin once it is loaded.
+    """
+
+    def __init__(self, config: Config, cores: int | None = None) -> None:
         self._config = config
         self._waiting: list[Waiting] = []
+        self._missing = 0
+        self._beside = max(1, (cores or len(os.sched_getaffinity(0))) - 1)
 
     def begin(self) -> None:
-        """Start them, unless somebody else works on the database; the engine will refuse then."""
+        """Start the first, unless somebody else works on the database; the engine will refuse then."""
         with suppress(OSError):  # whoever needs them hears then why they can't be started
-            if is_held(self._config.db):
-                return
-            for _ in range(self._config.engine.workers - _living(self._config.db)):
-                incarnation = secrets.token_hex(8)
-                process = _start(self._config, incarnation, [*PROGRAM, WAIT], subprocess.PIPE)
-                self._waiting.append(Waiting(incarnation, process))
+            if not is_held(self._config.db):
+                self._missing = self._config.engine.workers - _living(self._config.db)
+                self._start(self._beside)
+
+    def go_on(self) -> None:
+        """The engine is loaded: start the others."""
+        with suppress(OSError):
+            self._start(self._missing)
+
+    def _start(self, most: int) -> None:
+        for _ in range(min(most, self._missing)):
+            incarnation = secrets.token_hex(8)
+            process = _start(self._config, incarnation, [*PROGRAM, WAIT], subprocess.PIPE)
+            self._missing -= 1
+            self._waiting.append(Waiting(incarnation, process))
 
     def take(self) -> Waiting | None:
         """One that still waits; None where there is none."""

@@ -46,7 +46,7 @@ def journal_in(config: Config) -> Path:
 
 
 def test_one_that_waits_becomes_the_worker_that_it_is_told_to_be(config: Config, tmp_path: Path) -> None:
-    ahead = Ahead(config)
+    ahead = Ahead(config, cores=8)
     ahead.begin()
     one = ahead.take()
     assert one is not None
@@ -63,7 +63,7 @@ def test_one_that_waits_becomes_the_worker_that_it_is_told_to_be(config: Config,
 
 
 def test_those_that_nobody_needs_end(config: Config) -> None:
-    ahead = Ahead(config)
+    ahead = Ahead(config, cores=8)
     ahead.begin()
     waiting = [one.process for one in ahead._waiting]
     assert len(waiting) == 2
@@ -72,8 +72,19 @@ def test_those_that_nobody_needs_end(config: Config) -> None:
     assert ahead.take() is None
 
 
+def test_one_core_is_left_to_the_engine_until_it_is_loaded(config: Config) -> None:
+    ahead = Ahead(config, cores=2)
+    ahead.begin()
+    assert len(ahead._waiting) == 1
+    ahead.go_on()
+    assert len(ahead._waiting) == 2
+    ahead.go_on()
+    assert len(ahead._waiting) == 2
+    ahead.end()
+
+
 def test_one_that_waits_ends_with_its_engine(config: Config) -> None:
-    ahead = Ahead(config)
+    ahead = Ahead(config, cores=8)
     ahead.begin()
     one = ahead.take()
     assert one is not None
@@ -84,7 +95,7 @@ def test_one_that_waits_ends_with_its_engine(config: Config) -> None:
 
 
 def test_one_that_has_died_meanwhile_is_replaced(config: Config, tmp_path: Path) -> None:
-    ahead = Ahead(config)
+    ahead = Ahead(config, cores=8)
     ahead.begin()
     one = ahead.take()
     assert one is not None
@@ -104,7 +115,7 @@ def test_none_are_started_beside_workers_that_live_or_an_engine_that_works(confi
         eventually(
             lambda: mark in trees.marks(f"{database_hash(config.db)}:")
         )  # within an exec nobody has an environment
-        ahead = Ahead(config)
+        ahead = Ahead(config, cores=8)
         ahead.begin()
         assert len(ahead._waiting) == 1
         ahead.end()
