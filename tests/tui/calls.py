@@ -8,7 +8,9 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,7 +83,20 @@ class Calls:
         return found
 
     def on_terminal(self, *words: str, answer: str = "", **more: str) -> Ended:
-        """The same with a terminal of 24 lines and 80 columns on all three streams."""
+        """A call inside this process with a terminal of 24 lines and 80 columns on all three streams."""
+        ours, theirs = pty.openpty()
+        if answer:
+            os.write(ours, answer.encode())
+        with ThreadPoolExecutor(1) as reader, _standard_streams(theirs):
+            shown = reader.submit(_read_all, ours)
+            code = _main(words, self.folder, {**self.environment, **more}, *map(_terminal, range(3)))
+        os.close(ours)
+        text = shown.result().decode().replace("\r\n", "\n")
+        assert "Traceback" not in text
+        return Ended(code, text, text)
+
+    def process_on_terminal(self, *words: str, **more: str) -> Ended:
+        """The same in a process of its own, which is the leader of a session of its own."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [*PROGRAM, *words],
@@ -93,37 +108,67 @@ class Calls:
             start_new_session=True,
         )
         os.close(theirs)
-        if answer:
-            os.write(ours, answer.encode())
-        shown = b""
-        try:
-            while data := os.read(ours, 65536):
-                shown += data
-        except OSError:  # the other end is closed
-            pass
-        finally:
-            os.close(ours)
-        text = shown.decode().replace("\r\n", "\n")
+        text = _read_all(ours).decode().replace("\r\n", "\n")
+        os.close(ours)
         assert "Traceback" not in text
         return Ended(process.wait(timeout=30), text, text)
+
+
+def _read_all(terminal: int) -> bytes:
+    """What is shown until nobody has the other end any more."""
+    shown = b""
+    try:
+        while data := os.read(terminal, 65536):
+            shown += data
+    except OSError:  # the other end is closed
+        pass
+    return shown
+
+
+@contextmanager
+def _standard_streams(fd: int) -> Iterator[None]:
+    """This descriptor as the first three of this process; it is closed with the last of them."""
+    kept = [os.dup(number) for number in range(3)]
+    for number in range(3):
+        os.dup2(fd, number)
+    os.close(fd)
+    try:
+        yield
+    finally:
+        for number, each in enumerate(kept):
+            os.dup2(each, number)
+            os.close(each)
+
+
+def _terminal(fd: int) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open(fd, "rb" if fd == 0 else "wb", closefd=False), encoding="utf-8")
 
 
 def called(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], stdin: str = ""
 ) -> tuple[int, bytes, bytes]:
     """The console script's own `main` as if in a process with this directory and these variables: code, output, errors."""
+    out, err = _stream(), _stream()
+    code = _main(words, folder, environment, _stream(stdin.encode("utf-8", "surrogateescape")), out, err)
+    return code, _bytes(out), _bytes(err)
+
+
+def _main(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str], *streams: io.TextIOWrapper
+) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in [name for name in os.environ if name not in environment]:
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        out, err = _stream(), _stream()
-        patch.setattr(sys, "stdin", _stream(stdin.encode("utf-8", "surrogateescape")))
-        patch.setattr(sys, "stdout", out)
-        patch.setattr(sys, "stderr", err)
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
         patch.setattr(throwaway, "subprocess", WARM)
-        return main(list(words)), _bytes(out), _bytes(err)
+        code = main(list(words))
+        for stream in streams[1:]:
+            stream.flush()
+        return code
 
 
 def _stream(data: bytes = b"") -> io.TextIOWrapper:

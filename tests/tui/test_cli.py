@@ -29,7 +29,7 @@ def test_alone_it_prints_the_status_and_a_hint(taskdeck: Calls) -> None:
     ended = taskdeck()
     assert "not running" in ended.out
     assert "taskdeck add -- COMMAND" in ended.out
-    assert "not running" in taskdeck.on_terminal(TERM="dumb").out
+    assert "not running" in taskdeck.process_on_terminal(TERM="dumb").out
 
 
 @fault("TF257")

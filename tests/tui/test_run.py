@@ -69,7 +69,7 @@ def test_a_stopped_run_says_what_goes_on_and_one_that_only_a_person_can_let_go_o
 
 def test_a_run_on_a_terminal_says_where_to_look_with_the_paths_it_was_given(taskdeck: Calls) -> None:
     taskdeck("add", "--", "true")
-    shown = taskdeck.on_terminal("run", "--until-idle", "--db", str(taskdeck.db), **ONE).out
+    shown = taskdeck.process_on_terminal("run", "--until-idle", "--db", str(taskdeck.db), **ONE).out
     assert f"look: taskdeck list --db {taskdeck.db}" in " ".join(shown.split())
 
 
