@@ -83,6 +83,8 @@ class Uplink:
         self._waiting: SimpleQueue[_Item] = SimpleQueue()
         self._urgent = Event()
         """Set since something was said that nothing may hold up."""
+        self._hurries = False
+        """Will it be set when this pass of the loop is over?"""
         self._requests: dict[int, asyncio.Future[Answer]] = {}
         """Whoever waits for an answer, by request."""
         self._unanswered: list[tuple[int, Message]] = []
@@ -97,7 +99,7 @@ class Uplink:
         """Say it; no answer is expected. A `patient` message may wait for `PATIENCE` seconds, or for the next that can't."""
         self._waiting.put(message)
         if not patient:
-            self._hurry()
+            self._hurry_soon()
 
     def ask(self, build: Callable[[int], Message]) -> asyncio.Future[Answer]:
         """Say what `build` makes of a new request number; the future is the engine's answer. Loop thread only."""
@@ -133,6 +135,27 @@ class Uplink:
         self._waiting.put(_End())
         self._hurry()
         self._thread.join(seconds)
+
+    def _hurry_soon(self) -> None:
+        """In the loop: when its pass is over, so that all that handlers say in one pass is one frame, not a frame each.
+
+        A handler that never lets the pass end can't hold up what others said for longer than `PATIENCE`.
+        """
+        if self._hurries or self._urgent.is_set():
+            return
+        try:
+            in_loop = asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # another thread's
+            in_loop = False
+        if in_loop:
+            self._hurries = True
+            self._loop.call_soon(self._pass_is_over)
+        else:
+            self._hurry()
+
+    def _pass_is_over(self) -> None:
+        self._hurries = False
+        self._hurry()
 
     def _hurry(self) -> None:
         if not self._urgent.is_set():  # what was put before the thread clears it is taken after that

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -86,6 +87,36 @@ async def test_what_can_wait_does_not_wait_for_ever(tmp_path: Path) -> None:
     reports.uplink.post(Started(1, 7, 4711), patient=True)
     await reports.until(lambda: reports.of(Started))
     reports.uplink.close(5)
+
+
+async def test_what_is_said_in_one_pass_of_the_loop_goes_in_one_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uplinks, "PATIENCE", 600.0)
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    frames: list[bytes] = []
+
+    def send(frame: bytes) -> None:
+        frames.append(frame)
+        loop.call_soon_threadsafe(gone.set)
+
+    uplink = Uplink(send, loop)
+    for number in (1, 2):
+        uplink.post(Started(number, number))
+        uplink.post(Outcome(number, number, "succeeded"))
+    await asyncio.wait_for(gone.wait(), 5)
+    uplink.close(5)
+    assert [[type(each) for each in messages.from_peer(frame)] for frame in frames] == [
+        [Started, Outcome, Started, Outcome]
+    ]
+
+
+async def test_a_handler_that_holds_the_loop_holds_up_nobodys_words() -> None:
+    gone = Event()
+    uplink = Uplink(lambda frame: gone.set(), asyncio.get_running_loop())
+    uplink.post(Started(1, 7))
+    assert gone.wait(5)  # and the loop meanwhile goes nowhere
+    uplink.close(5)
 
 
 class Reports:
