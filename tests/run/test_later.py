@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.run import later
 
+JOBS = "from taskdeck.engine import task\n@task('job')\ndef job(ctx): ...\n"
 RARE = {
     "argparse": "options of our own processes are read by `run.arguments`",
     "bz2": "comes with shutil",
@@ -40,25 +42,55 @@ NO_LOOP = {"asyncio": "60 ms", "ssl": "comes with asyncio", "logging": "comes wi
 OF_OTHERS = dict.fromkeys((*later.OF_AN_ENGINE, *later.OF_A_WORKER), "loaded in a quiet moment (`run.later`)")
 
 STARTS = {
-    "engine": ("run.engine commands run.births edge.applog", RARE | OF_OTHERS),
-    "worker": ("run.worker", RARE | OF_OTHERS | NO_DATABASE),
-    "sync handler": ("run.sync_handler", RARE | OF_OTHERS | NO_DATABASE | NO_LOOP),
-    "validation": ("run.validation", RARE | OF_OTHERS | NO_DATABASE | NO_LOOP),
+    "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS),
+    "worker": (
+        "run.worker",
+        "m._options(TOLD), m.load(['jobs.py'], Path('.'))",
+        RARE | OF_OTHERS | NO_DATABASE,
+    ),
+    "sync handler": (
+        "run.sync_handler",
+        "m.load(['jobs.py'], Path('.'), plugins=False)",
+        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP,
+    ),
+    "validation": (
+        "run.validation",
+        "m.main(['--handler', 'jobs.py'])",
+        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP,
+    ),
     "supervisor": (
         "run.supervisor",
+        "m.main(['--', 'sh', '-c', 'echo exit 0 >&$TASKDECK_SUPERVISOR_FD'])",
         RARE | OF_OTHERS | NO_DATABASE | NO_LOOP | {"msgspec": "it needs no more than Python"},
     ),
 }
+"""What a process of ours is, what it does until it is ready, and what it must not have loaded by then."""
+READY = """\
+import sys
+import taskdeck.engine.{module} as m
+TOLD = "--socket s --incarnation i --logs l --journal j --handler jobs.py".split()
+async def built(main):
+    main.build(main.load(path=None, db=Path("t.db")))
+if "asyncio." in {ready!r}:
+    import asyncio
+from pathlib import Path
+{ready}
+print(*sys.modules, file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize("process", STARTS)
-def test_a_process_loads_nothing_at_its_start_that_it_rarely_needs(process: str) -> None:
-    modules, rare = STARTS[process]
-    code = (
-        f"import sys, {', '.join(f'taskdeck.engine.{each}' for each in modules.split())}; print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {name: why for name, why in rare.items() if name in done.stdout.split()} == {}
+def test_a_process_that_is_ready_has_loaded_nothing_that_it_rarely_needs(
+    process: str, tmp_path: Path
+) -> None:
+    module, ready, rare = STARTS[process]
+    (tmp_path / "jobs.py").write_text(JOBS)
+    done = subprocess.run(
+        [sys.executable, "-c", READY.format(module=module, ready=ready)],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    loaded = done.stderr.splitlines()[-1].split()
+    assert {name: why for name, why in rare.items() if name in loaded} == {}
 
 
 async def test_what_is_rarely_needed_is_loaded_in_a_quiet_moment_and_what_is_missing_keeps_nothing_back(
