@@ -26,7 +26,6 @@ from ..config import Config
 from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import identity
-from ..edge.alarm import Alarm
 from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
@@ -36,7 +35,7 @@ from ..rules.new_task import NewTask
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
 from ..rules.storage import Fault, Trouble
-from ..rules.timing import parse_utc, utc_text
+from ..rules.timing import utc_text
 from ..store import processes, routes, tasks
 from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
@@ -55,6 +54,7 @@ from .idleness import Idleness, RunOptions
 from .inventory import take_inventory
 from .leasing import Leasing
 from .listening import Listening
+from .looks import Looks
 from .loops import Loop
 from .messages import Call, Hello, Reply, encode, from_peer
 from .outcomes import Outcomes
@@ -72,11 +72,6 @@ from .warden import Warden
 from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
-
-NOT_YET = 0.001
-"""Seconds until it is looked again at what is due and could not be had."""
-LONGEST_REST = 5.0
-"""The scheduler looks again after so many seconds at the latest, since the wall clock may step."""
 
 CALLS_TAKE = 10.0
 """Seconds in which an engine that hands over answers the calls that it has begun."""
@@ -129,7 +124,7 @@ class Engine:
         self._lock = DatabaseLock(
             config.db, role="engine", incarnation=self.incarnation, socket=str(self._socket)
         )
-        self._wake = asyncio.Event()
+        self._looks = Looks(clock)
         self._works = asyncio.Event()
         self._stop = asyncio.Event()
         self._stop_now = False
@@ -142,7 +137,6 @@ class Engine:
         self._started_at = ""
         self._loops: list[Loop] = []
         self._later: asyncio.Task[None] | None = None
-        self._next_wake: str | None = None
         self._recovered: list[str] = []
         self._leasing = Leasing(random.SystemRandom())
         self._ahead = ahead
@@ -182,11 +176,10 @@ class Engine:
                 on_taken=lambda: self.request_stop(now=True),
             )
             self.writer.start()
-            self._alarm = Alarm(self.wake)
             try:
                 await self._live()
             finally:
-                self._alarm.close()
+                self._looks.close()
                 await self.writer.close()
         finally:
             self._lock.release()
@@ -452,7 +445,7 @@ class Engine:
         self._loops = [
             Loop(name, tick, rest, clock, failed)
             for name, tick, rest in (
-                ("scheduler", self._schedule, self._rest),
+                ("scheduler", self._schedule, self._looks.rest),
                 ("warden", self.warden.tick, lambda: self._pause(min(5.0, self.config.engine.heartbeat / 3))),
                 ("prober", self.prober.tick, self.prober.rest),
                 ("readiness", self.readiness.tick, self.readiness.rest),
@@ -487,28 +480,15 @@ class Engine:
 
     def wake(self) -> None:
         """Something changed: the scheduler looks now."""
-        self._wake.set()
+        self._looks.now()
 
     def wake_for(self, due: Iterable[str]) -> None:
-        """Tasks came that are due then (UTC text; "" = now): look now, unless the next look comes in time anyway."""
-        first = min(due, default=None)
-        if first is None or (self._next_wake is not None and self._next_wake <= first):
-            return
-        self.wake()
-
-    async def _rest(self) -> None:
-        """Until woken, or the next task is due."""
-        seconds = LONGEST_REST
-        if self._next_wake is not None:
-            due_in = (parse_utc(self._next_wake) - self.clock.utc()).total_seconds()
-            seconds = min(seconds, due_in if due_in > 0 else NOT_YET)
-        self._alarm.set(seconds)
-        await self._wake.wait()
-        self._alarm.stop()
+        """Tasks came that are due then (UTC text; "" = now)."""
+        self._looks.by(due)
 
     async def _schedule(self) -> None:
         """One tick: choose, claim, commit; then send."""
-        self._wake.clear()
+        self._looks.begin()
         limits = Limits(
             workers=() if self.storage.paused else self.workforce.rooms(self.clock.monotonic()),
             max_running=self.config.engine.max_running,
@@ -528,7 +508,7 @@ class Engine:
                 await self.warden.give_back([run.task_id for run in unsent], worker_id)
         crash_at("after_dispatch")
         self.workforce.pass_on(done.wishes, self._graces(), self.clock.monotonic())
-        self._next_wake = done.wake_at
+        self._looks.end(done.wake_at)
         if done.to_verify:
             self.prober.wake()
         if done.runs:
