@@ -365,7 +365,7 @@ def test_a_screen_that_does_not_end_is_abandoned_and_the_engine_goes_on(deck: De
 
 
 def test_an_engine_that_cannot_start_is_told_below_the_screen(deck: Deck, opened: Open) -> None:
-    deck.db.parent.mkdir(parents=True)
+    deck.db.parent.mkdir(parents=True, exist_ok=True)
     deck.db.write_bytes(b"no database" * 1000)
     terminal = opened()
     assert until_ended(deck, terminal.launcher) == 1
