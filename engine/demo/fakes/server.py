@@ -82,23 +82,28 @@ class FakeServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _accept(self, reader: Reader, writer: Writer) -> None:
+    def _accept(self, reader: Reader, writer: Writer) -> None:
+        """Not a coroutine: one that is cancelled before it has begun would leave the connection open."""
         self.connections += 1
-        task = asyncio.current_task()
-        assert task
+        task = asyncio.ensure_future(self._serve(reader, writer))
         self._open[task] = writer
         self.idle.clear()
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                await self.serve(reader, writer)
-        except asyncio.CancelledError:
-            writer.transport.abort()  # hung up; asyncio would log what is raised here
-        finally:
-            writer.close()
-            self._closing.add(writer.transport)
-            del self._open[task]
-            if not self._open:
-                self.idle.set()
+        task.add_done_callback(self._ended)
+
+    async def _serve(self, reader: Reader, writer: Writer) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            await self.serve(reader, writer)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        writer = self._open.pop(task)
+        if task.cancelled():
+            writer.transport.abort()  # hung up
+        writer.close()
+        self._closing.add(writer.transport)
+        if not self._open:
+            self.idle.set()
+        if not task.cancelled():
+            task.result()  # a fault of the fake itself is told by the loop
 
 
 def _held_port(hosts: list[str]) -> list[socket.socket]:
