@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from textual.pilot import Pilot
 from textual.strip import Strip
 
 from taskdeck.engine.config import Config, load
 from taskdeck.tui.deck.app import DeckApp
+from taskdeck.tui.deck.widgets import lines as message_lines
 from tests.tui.deck.stages import until
 
 
@@ -22,12 +24,13 @@ def settings(path: Path) -> Config:
 
 @asynccontextmanager
 async def deck(path: Path, size: tuple[int, int] = (80, 24), **how: Any) -> AsyncIterator[Open]:
-    """The deck, open on this database, its first page read."""
+    """The deck, open on this database, its first page read. What it says stays, however slow the machine is."""
     app = DeckApp(settings(path), **how)
-    async with app.run_test(size=size) as pilot:
-        opened = Open(app, pilot)
-        await opened.becomes(lambda: "RUN" in opened.text and "  reading  " not in opened.lines[0])
-        yield opened
+    with patch.object(message_lines, "STAYS", 3600):
+        async with app.run_test(size=size) as pilot:
+            opened = Open(app, pilot)
+            await opened.becomes(lambda: "RUN" in opened.text and "  reading  " not in opened.lines[0])
+            yield opened
 
 
 class Open:
