@@ -13,7 +13,7 @@ from typing import Self
 
 from .groups import AttemptGroups
 
-MOMENT = 0.01
+MOMENT = 0.005
 """Seconds that a command is given to end before it is moved."""
 
 
