@@ -27,11 +27,14 @@ OF_A_WORKER = ("taskdeck.engine.run.forwarding", "taskdeck.engine.run.http_sessi
 
 
 async def load(modules: tuple[str, ...], clock: Clock) -> None:
-    """Load them, one at a time. What can't be loaded now is told of by whoever needs it."""
+    """Load them, one at a time, in a thread: the loop goes on meanwhile, and starts what is due then.
+
+    What can't be loaded now is told of by whoever needs it.
+    """
     await clock.pause(QUIET_AFTER)
     for module in modules:
         with suppress(ImportError, OSError):
-            import_module(module)
+            await asyncio.to_thread(import_module, module)
         await clock.pause(BETWEEN)
 
 
