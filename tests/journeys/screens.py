@@ -91,7 +91,10 @@ class Terminal:
 
     def until_text(self, *texts: str) -> None:
         """Wait until all of these stand on the screen."""
-        self._deck.until(lambda: all(text in self.text for text in texts), f"{texts} on\n{self.text}")
+        try:
+            self._deck.until(lambda: all(text in self.text for text in texts), f"{texts}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.text}") from None
 
     def until_received(self, data: bytes, after: int = 0) -> None:
         """Wait for these bytes behind the first `after` ones."""

@@ -54,7 +54,7 @@ def test_a_task_is_handled_by_keys_a_rejected_configuration_shows_and_a_stop_end
 def a_task_is_paused_let_go_cancelled_and_retried(deck: Deck, terminal: Terminal) -> None:
     task = deck.add("--", "sh", "-c", f"echo begun; until [ -e {deck.home}/gate ]; do sleep 0.05; done")
     terminal.press(b"2")
-    terminal.until_text("RUN   shell")
+    terminal.until_text("[Tasks] 1 of 1", "RUN   shell")
     terminal.press(b"l")
     terminal.until_text("begun", "follow ON")
     terminal.press(b"q")

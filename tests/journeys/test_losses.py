@@ -66,8 +66,11 @@ def test_hundreds_of_tasks_over_four_workers_run_once_each(deck: Deck) -> None:
     jsonl.write_text(
         "\n".join(json.dumps({"type": "note", "payload": {"file": str(out)}}) for _ in range(400))
     )
+    deck.start(workers=4)
+    deck.until(lambda: len(deck.ready_workers()) == 4, "four workers")
     deck.ok("add", "-f", jsonl)
-    assert deck.finish(deck.start("--until-idle", workers=4)) == 0
+    deck.until(lambda: deck.states().count("SUCCESS") == 400, "all of them")
+    deck.stop()
     notes = [list(map(int, line.split())) for line in out.read_text().splitlines()]
     assert sorted(task_id for task_id, _ in notes) == list(range(1, 401))
     assert len({pid for _, pid in notes}) > 1
