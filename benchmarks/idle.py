@@ -19,7 +19,8 @@ from .frame import Bar, Benchmark, Figures, figure
 from .home import cpu, home, wait, wakeups
 
 SECONDS = 20.0
-SETTLED = 8.0
+SETTLED = 10.0
+"""Seconds after a start in which what comes once in a life (`run.later`) is over."""
 ROUTES = 20
 WORKERS, EVERY, BEATING = 500, 30.0, 10.0
 """So many workers, a beat of each every so many seconds, for so long."""

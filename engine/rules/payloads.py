@@ -134,7 +134,7 @@ def _needs_care(text: str) -> bool:
 
 
 def _may_be_deep(text: str) -> bool:
-    return text.count("[") + text.count("{") > DEEPEST
+    return len(text) > DEEPEST and text.count("[") + text.count("{") > DEEPEST
 
 
 def _check_depth(text: str, where: str) -> None:

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-AT_ONCE = 32
+AT_ONCE = 64
 """Rows of one statement: beyond that little is gained."""
 
 FEWEST = 2
@@ -46,7 +46,7 @@ def _without_empty(row: str, rows: Sequence[Values]) -> tuple[str, Sequence[Valu
     empty = tuple(
         at
         for at, value in enumerate(first)
-        if value is None and [each[at] for each in rows].count(None) == len(rows)
+        if value is None and list(map(itemgetter(at), rows)).count(None) == len(rows)
     )[: max(0, len(first) - FEWEST)]
     if not empty:
         return row, rows
