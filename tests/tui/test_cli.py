@@ -335,12 +335,17 @@ def test_a_place_that_the_system_refuses_is_named_with_the_reason(taskdeck: Call
 
 def test_an_interrupt_is_exit_130_without_a_word(taskdeck: Calls, seed: Seed) -> None:
     seed.task()
-    process = subprocess.Popen(
-        [*PROGRAM, "events", "--follow"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=taskdeck.environment,
-    )
+    # Whoever ran these tests in the background of a shell may have had interrupts ignored, which is inherited.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            [*PROGRAM, "events", "--follow"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=taskdeck.environment,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert process.stdout
     assert process.stderr
     assert b"TASK_CREATED" in process.stdout.readline()
