@@ -35,11 +35,10 @@ gc.disable()  # collecting makes a million objects that stay
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(
-        20_000, 20, 20
-    )  # a tenth of a deck's test went to looking through what is gone a moment later
+    # As in our processes; a tenth of a deck's test went to looking through what is gone a moment later.
+    from taskdeck.engine.garbage import begin_collecting
+
+    begin_collecting()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

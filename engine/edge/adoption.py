@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Lock
 
-from . import identity
+from . import identity, proc_files
 from .identity import Process
 
 _SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 _GET_CHILD_SUBREAPER = 37
 _LISTS = os.path.exists("/proc/thread-self/children")
 """Does the kernel keep lists of children (CONFIG_PROC_CHILDREN)?"""
-_PIECE = 64 * 1024
 _own: list[subprocess.Popen[bytes]] = []
 _starting = Lock()
 
@@ -86,13 +85,7 @@ def descendants(pid: int) -> set[int]:
 
 def _listed(pid: int, thread: int | str) -> list[int]:
     try:
-        fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            found = b""
-            while piece := os.read(fd, _PIECE):
-                found += piece
-        finally:
-            os.close(fd)
+        found = proc_files.read(f"/proc/{pid}/task/{thread}/children")
     except OSError:  # that thread has ended meanwhile
         return []
     return [int(each) for each in found.split()]

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from . import identity
+from . import identity, proc_files
 from .identity import Identity
 
 PREFIX = "taskdeck-"
 """What the name of every group begins with that is made directly below the group of an engine."""
-_PIECE = 64 * 1024
 
 
 class Group:
@@ -47,14 +46,8 @@ class Group:
 
     def pids(self) -> list[int]:
         """The pids in this group itself; those that our pid namespace has no number for are left out."""
-        try:  # with each start of a command, hence as little Python as can be
-            fd = os.open(f"{self.path}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                found = b""
-                while piece := os.read(fd, _PIECE):
-                    found += piece
-            finally:
-                os.close(fd)
+        try:
+            found = proc_files.read(f"{self.path}/cgroup.procs")
         except OSError:  # gone, or of a type that holds no processes
             return []
         return [int(word) for word in found.split() if word != b"0"]

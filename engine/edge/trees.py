@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from ..clock import Clock
-from . import identity
+from . import identity, proc_files
 from .identity import Identity, Process
 from .paths import database_hash
 
@@ -198,12 +198,6 @@ def _is_marked(pid: int, prefix: str) -> bool:
 
 def _environ(pid: int) -> bytes:
     try:
-        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)  # a third of what `open` takes
+        return proc_files.read(f"/proc/{pid}/environ")
     except OSError:  # gone meanwhile, or another user's
         return b""
-    try:
-        return b"".join(iter(lambda: os.read(fd, 65536), b""))
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)

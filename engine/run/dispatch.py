@@ -162,35 +162,27 @@ def _begin_all(
 
 
 def _fresh_run(seen: Mapping[str, Any], begun: Begun, path: str, policies: Policies) -> Run:
-    """As `_run` with `_own`, for an attempt that holds nothing and begins at the beginning."""
+    """For an attempt that holds nothing and begins at the beginning."""
     policy = policies.of(seen)
+    return _run(
+        seen,
+        begun,
+        path,
+        policy,
+        payload=seen["payload"],
+        checkpoint="{}",
+        checkpoint_seq=0,
+        checkpoint_version=policy.checkpoint_version,
+    )
+
+
+def _run(task: Mapping[str, Any], begun: Begun, path: str, policy: Policy, **more: Any) -> Run:
+    """What a worker is sent of an attempt that was just opened; `task` is the row, as it is or as it was before."""
     return Run(
         task_id=begun.task_id,
         attempt_id=begun.attempt_id,
         attempt=begun.number,
         fence=begun.fence,
-        type=seen["type"],
-        payload=seen["payload"],
-        checkpoint="{}",
-        checkpoint_seq=0,
-        checkpoint_version=policy.checkpoint_version,
-        timeout=policy.timeout,
-        log_path=path,
-        exit_codes=policy.exit_words,
-        scheduled_at=seen["scheduled_at"],
-        retry_count=seen["retry_count"],
-        max_retry=policy.max_retry,
-        bandwidth=policy.bandwidth,
-    )
-
-
-def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **more: Any) -> Run:
-    """What a worker is sent of a task that was just claimed (its new row)."""
-    return Run(
-        task_id=task["id"],
-        attempt_id=attempt_id,
-        attempt=task["attempt"],
-        fence=task["fence"],
         type=task["type"],
         timeout=policy.timeout,
         log_path=path,
@@ -333,7 +325,8 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
     held = {"resources": holdings.resources, "route": holdings.route}
-    return _run(task, attempt_id, path, policy, **held, **own)
+    begun = Begun(task["id"], task["fence"], attempt_id, task["attempt"])
+    return _run(task, begun, path, policy, **held, **own)
 
 
 def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .inserting import insert_one
 from .transaction import Transaction, marks
 
 
@@ -38,10 +39,8 @@ def add_worker(tx: Transaction, **columns: Any) -> int:
 
 
 def _insert(tx: Transaction, table: str, columns: dict[str, Any]) -> int:
-    sql = f"INSERT INTO {table}({', '.join(columns)}) VALUES ({marks(len(columns))})"
-    row_id = tx.connection.execute(sql, tuple(columns.values())).lastrowid
-    assert row_id is not None
-    return row_id
+    head = f"INSERT INTO {table}({', '.join(columns)}) VALUES "
+    return insert_one(tx.connection, head, f"({marks(len(columns))})", tuple(columns.values()))
 
 
 def open_workers(tx: Transaction) -> list[dict[str, Any]]:
