@@ -7,6 +7,11 @@ anything else.
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # what is loaded stays, and most such processes end before there is anything to collect
+
 import os
 import socket
 import sys
@@ -18,12 +23,13 @@ import msgspec
 
 from .. import StopRequested
 from ..clock import Clock, SystemClock
+from ..garbage import begin_collecting
 from ..rules import payloads
 from ..rules.failures import Failure, FailureClass
+from .attempt_messages import Run
 from .endings import InDoubt, Judged, told
-from .handlers import Handler, load
+from .handlers import Handler, load_type
 from .held import Held
-from .messages import Run
 from .resuming import resume
 from .sync_context import SyncContext
 from .sync_link import Stops, WorkerLink
@@ -59,6 +65,7 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
     try:
         with stops.let_in():
             handler = _load(given["source"], Path(given["root"]), run.type)
+        begin_collecting()
         if not link.is_ours:  # the file forked while it was loaded
             _end_child(0)
         context = SyncContext(run, held, handler, link, stops, clock)
@@ -82,7 +89,7 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
 
 
 def _load(source: str, root: Path, name: str) -> Handler:
-    registry = load([source], root, plugins=False)
+    registry = load_type(name, source, root)
     handler = registry.get(name)
     if handler is None or not handler.info.sync:
         why = "; ".join(registry.problems) or "its file declares it no more"

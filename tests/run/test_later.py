@@ -40,6 +40,12 @@ NO_DATABASE = {
 }
 NO_LOOP = {"asyncio": "60 ms", "ssl": "comes with asyncio", "logging": "comes with asyncio"}
 OF_OTHERS = dict.fromkeys((*later.OF_AN_ENGINE, *later.OF_A_WORKER), "loaded in a quiet moment (`run.later`)")
+NO_COMMANDS = {
+    "ctypes": "comes with what starts commands",
+    "subprocess": "the same",
+    "taskdeck.engine.edge.spawn": "no command is started by it",
+    "taskdeck.engine.run.messages": "it speaks in lines; `attempt_messages` are all that it knows",
+}
 
 STARTS = {
     "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS),
@@ -50,8 +56,8 @@ STARTS = {
     ),
     "sync handler": (
         "run.sync_handler",
-        "m.load(['jobs.py'], Path('.'), plugins=False)",
-        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP,
+        "m.load_type('job', 'jobs.py', Path('.'))",
+        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP | NO_COMMANDS,
     ),
     "validation": (
         "run.validation",
