@@ -54,6 +54,10 @@ SECRET_ARGV = [
     ["docker", "login", "-p", "hunter2"],
     ["7z", "x", "-phunter2", "a.7z"],
     ["smbclient", "-U", "user%hunter2", "//h/s"],
+    ["lftp", "-u", "user,hunter2", "ftp://h/"],
+    ["uploader", "--auth", "user:hunter2", "f.csv"],
+    ["uploader", "--proxy-auth=user:hunter2", "f.csv"],
+    ["uploader", "-login", "user:hunter2"],
     ["kubectl", "create", "secret", "generic", "a", "--from-literal=password=hunter2"],
     ["openssl", "-passin", "pass:hunter2"],
     ["psql", "postgresql://u:hunter2@h/db?sslmode=require"],
@@ -161,6 +165,8 @@ HARMLESS_ARGV = [
     ["grep", "password", "file2026.txt"],
     ["sqlplus", "scott@db", "@run/all2.sql"],
     ["openssl", "enc", "-k", "env:PW"],
+    ["uploader", "--auth", "basic", "--auth-type=digest:sha256", "--login=env:LOGIN"],
+    ["uploader", "--login", "host:22", "--auth", "https://h:8443/oauth", "--user", "app:staff"],
 ]
 
 
