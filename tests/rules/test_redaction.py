@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskdeck.engine.rules import secret_names
 from taskdeck.engine.rules.redaction import Finding, Redactor, clean, find_secrets
 from tests.faults import fault
 
@@ -440,3 +441,12 @@ def test_a_secret_that_is_a_key_is_found_and_not_repeated():
 def test_the_name_of_a_secret_value_is_told_without_secrets_of_its_own():
     (first, *rest) = find_secrets({"password http://ann:Tr0ub4dor99@h.example/": "hunter2hunter2"})
     assert "Tr0ub4dor99" not in f"{first}{rest}"
+
+
+def test_every_name_of_a_secret_is_met_in_any_case_wherever_it_stands_in_a_text():
+    names = sorted(
+        {*secret_names._STRONG, *secret_names._WEAK, "api_key", "accessKey", "密码", "口令", "密钥"}
+    )
+    for name in names:
+        for written in (name, name.upper(), name.capitalize()):
+            assert plain.text(f"x 1\n{written}=hunter2\ny 2") == f"x 1\n{written}=***\ny 2"
