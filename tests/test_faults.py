@@ -60,4 +60,5 @@ def test_a_mark_that_names_no_row_is_an_error(folder: Path, argument: str) -> No
 
 
 def test_every_mark_of_this_project_names_a_row() -> None:
-    assert [mark for mark in marks() if mark.id not in known()] == []
+    rows = known()
+    assert [mark for mark in marks() if mark.id not in rows] == []

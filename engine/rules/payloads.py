@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import msgspec
@@ -218,35 +218,43 @@ _Place = tuple["_Place | None", str | int]
 
 def _check_value(value: Any) -> None:
     """Walk the value with a list instead of the stack; a value that holds itself ends at the depth limit."""
+    if not isinstance(value, dict | list | tuple):
+        return _check_scalar(value, None)
     waiting: list[tuple[Any, int, _Place | None]] = [(value, 0, None)]
-    seen = 0
+    seen = 1
     while waiting:
-        item, depth, place = waiting.pop()
-        seen += 1
+        holder, depth, place = waiting.pop()
+        if depth == DEEPEST:
+            _refuse("value", f"{_path(place)}: {_TOO_DEEP}", _FLATTER)
+        seen += len(holder)
         if (
             2 * seen - 1 > LARGEST
         ):  # an item is at least a byte, and one follows it; shared parts could unfold without end
             _refuse("value", _TOO_LARGE, _SMALLER)
-        if isinstance(item, dict | list | tuple):
-            if depth == DEEPEST:
-                _refuse("value", f"{_path(place)}: {_TOO_DEEP}", _FLATTER)
-            waiting.extend((part, depth + 1, (place, key)) for key, part in _parts(item, place))
-        elif fault := _scalar_fault(item):
-            _refuse("value", f"{_path(place)}: {fault[0]}", fault[1])
+        for key, item in _parts(holder, place):
+            if isinstance(item, dict | list | tuple):
+                waiting.append((item, depth + 1, (place, key)))
+            elif not (isinstance(item, str) and item.isascii()):
+                _check_scalar(item, (place, key))
+    return None
+
+
+def _check_scalar(item: Any, place: _Place | None) -> None:
+    if fault := _scalar_fault(item):
+        _refuse("value", f"{_path(place)}: {fault[0]}", fault[1])
 
 
 def _parts(
-    item: dict[Any, Any] | list[Any] | tuple[Any, ...], place: _Place | None
-) -> Iterator[tuple[Any, Any]]:
-    if not isinstance(item, dict):
-        yield from enumerate(item)
-        return
-    for key, part in item.items():
+    holder: dict[Any, Any] | list[Any] | tuple[Any, ...], place: _Place | None
+) -> Iterable[tuple[Any, Any]]:
+    if not isinstance(holder, dict):
+        return enumerate(holder)
+    for key in holder:
         if not isinstance(key, str):
             _refuse("value", f"{_path(place)}: a key is {type(key).__name__}, not a text", "write str(key)")
         if fault := _scalar_fault(key):
             _refuse("value", f"{_path(place)}: a key: {fault[0]}", fault[1])
-        yield key, part
+    return holder.items()
 
 
 def _scalar_fault(item: Any) -> tuple[str, str] | None:

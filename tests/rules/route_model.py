@@ -21,6 +21,8 @@ class Model:
         self.cap_refuses = cap_refuses
         self.degraded = False
         self.latencies: list[float] = []
+        self.latency = 0.0
+        """The median of the last five."""
         self.timeouts: list[float] = []
         self.failures = 0
         self.seen = 0
@@ -33,9 +35,8 @@ class Model:
     def raw(self, now: float) -> float | None:
         if not self.seen:
             return None
-        latency = median(self.latencies[-5:]) if self.latencies else 0.0
-        recent = sum(now - 600 < at <= now for at in self.timeouts)
-        return 100 - latency / 20 - 15 * self.failures - 10 * recent
+        recent = sum(now - 600 < at <= now for at in self.timeouts) if self.timeouts else 0
+        return 100 - self.latency / 20 - 15 * self.failures - 10 * recent
 
     def due(self, now: float) -> bool:
         """May a check change the state at this moment?"""
@@ -63,6 +64,7 @@ class Model:
             self.seen += 1
             self.failures = 0
             self.latencies.append(ms)
+            self.latency = median(self.latencies[-5:])
         elif error not in MISPLACED:
             self.seen += 1
             self.failures += 1
@@ -104,7 +106,7 @@ class Model:
             self._rest(now, "SLOW")
         else:
             self.state, self.reason = "AVAILABLE", ""
-            self.failures, self.timeouts, self.latencies = 0, [], [ms]
+            self.failures, self.timeouts, self.latencies, self.latency = 0, [], [ms], ms
             self.since, self.faulted, self.rechecks = now, None, 0
 
     def _rest(self, now: float, reason: str, wait: float | None = None) -> None:

@@ -71,8 +71,12 @@ class Bench:
         await self.settle()
 
     async def settle(self) -> None:
-        for _ in range(50):
+        """Until nobody has anything to do any more but to wait: nothing here comes from threads, sockets or timers."""
+        loop: Any = asyncio.get_running_loop()
+        while True:
             await asyncio.sleep(0)
+            if not loop._ready:
+                return
 
     async def run(self, seconds: float, step: float = 1.0) -> None:
         for _ in range(round(seconds / step)):
