@@ -30,7 +30,7 @@ from taskdeck.engine.demo.invariants import Outside
 from taskdeck.engine.edge import trees
 from taskdeck.engine.edge.paths import database_hash
 
-PROGRAM = (sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())")
+PROGRAM = (sys.executable, "-c", "from taskdeck.tui.cli import script; script()")
 CONFIG = """\
 [taskdeck]
 db = "{folder}/taskdeck.db"

@@ -15,7 +15,7 @@ import sys
 import time
 from datetime import date
 
-TASKDECK = (sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())")
+TASKDECK = (sys.executable, "-c", "from taskdeck.tui.cli import script; script()")
 DEEP = ("-m", "pytest", "-q", "--timeout", "7200", "tests/crashing/test_machine.py")
 
 

@@ -22,7 +22,7 @@ from taskdeck.engine.run import throwaway
 from taskdeck.tui.cli import main
 from tests.warm import validation_process
 
-PROGRAM = [sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "from taskdeck.tui.cli import script; script()"]
 
 
 WARM = SimpleNamespace(

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -369,6 +370,28 @@ def test_what_nobody_meant_is_one_line_with_advice_and_a_traceback_only_on_debug
         assert "ZeroDivisionError" in done.stderr
         assert len(done.stderr.splitlines()) >= lines
         assert ("Traceback" in done.stderr) == (lines > 1)
+
+
+def test_the_program_ends_at_once_with_its_code_and_all_that_it_has_to_say_is_there(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    for _ in range(2):
+        seed.task()
+    at_the_end = "import atexit, sys; atexit.register(lambda: print('taken apart'));"
+    for words, code, lines in ((["list", "--json"], 0, 2), (["show", "99", "--json"], 3, 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{at_the_end} from taskdeck.tui.cli import script; script()", *words],
+            capture_output=True,
+            text=True,
+            env=taskdeck.environment,
+            cwd=taskdeck.folder,
+            check=False,
+        )
+        assert (done.returncode, len(done.stdout.splitlines())) == (code, lines)
+        assert "taken apart" not in done.stdout
+        assert ("error" in done.stderr) == (code != 0)
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["scripts"] == {"taskdeck": "taskdeck.tui.cli:script"}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ..opening import can_draw
 if TYPE_CHECKING:
     from taskdeck.engine.demo.checking import Findings
 
-PROGRAM = (sys.executable, "-c", "import sys; from taskdeck.tui.cli import main; sys.exit(main())")
+PROGRAM = (sys.executable, "-c", "from taskdeck.tui.cli import script; script()")
 """`taskdeck` as a process of its own, whatever this one was started by."""
 MOST_SHOWN = 20
 
