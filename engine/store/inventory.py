@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from peewee import fn
 
 from ..errors import NotFound, Refused
 from ..rules import resources as rules
@@ -206,9 +207,9 @@ def _another_exit(tx: Transaction, route_id: str) -> None:
 def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:
     """As many slots as the capacity says: new ones AVAILABLE, surplus idle ones gone, surplus busy ones drained."""
     model: Any = t.ResourceSlot if slots is RESOURCES else t.RouteSlot
-    last = tx.connection.execute(
-        f"SELECT ifnull(max(number), 0) FROM {slots.table} WHERE {slots.id_column} = ?", (each.id,)
-    ).fetchone()[0]
+    key = getattr(model, slots.id_column)
+    query = model.select(fn.MAX(model.number)).where(key == each.id)
+    last = next(iter(query.tuples().execute(tx.db)))[0] or 0
     for number in range(last + 1, each.capacity + 1):
         model.insert(
             {slots.id_column: each.id, "number": number, "state": "AVAILABLE", "fence": 0}

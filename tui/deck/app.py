@@ -14,11 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from textual.app import App, ComposeResult
-from textual.containers import Container
 from textual.driver import Driver
-from textual.events import Event, Key
+from textual.events import Event, Key, ScreenResume
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from taskdeck.engine.config import Config
@@ -38,6 +40,7 @@ from .throughput import Throughput
 from .widgets.header import Header, Tabs, inbox
 from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
+from .widgets.rooms import Room
 
 ASKED_EVERY = 3.0
 """Seconds between two questions to the engine how it is."""
@@ -46,12 +49,29 @@ SLOW_FOR = 10
 TWICE = 2.0
 """Seconds within which a second ctrl+c counts."""
 
+WIDTHS = [(0, "-minute"), (40, "-tiny"), (70, "-narrow"), (110, "-normal"), (150, "-wide")]
+"""Columns from which a screen has this class in the style sheet."""
+HEIGHTS = [(0, "-flat"), (10, "-low"), (22, "-short"), (34, "-high")]
+"""The same for rows."""
+
 
 class MainScreen(Screen[None], inherit_bindings=False):
-    """What lies below every window; all keys are the app's and the panes'."""
+    """What lies below every window; all keys are the app's and the panes'. It has the classes of its size from the start, and
+    the page says what gets the focus: else all would be styled three times before the first paint.
+    """
 
-    def on_screen_resume(self) -> None:
-        """A window over it has closed: its keys are no longer those that work."""
+    AUTO_FOCUS = ""
+    BLANK = True
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)  # what gets and loses it draws itself
+
+    def __init__(self, size: Size) -> None:
+        across = self._get_breakpoint_classes(size.width, WIDTHS)
+        down = self._get_breakpoint_classes(size.height, HEIGHTS)
+        super().__init__(id="_default", classes=" ".join(across | down))
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        """A window over it has closed: its keys are no longer those that work. No style depends on that."""
+        event.refresh_styles = False
         deck = self.app
         assert isinstance(deck, DeckApp)
         deck.tell_keys()
@@ -64,14 +84,8 @@ class DeckApp(App[None], inherit_bindings=False):
     TITLE = "taskdeck"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = keys.ANYWHERE
-    HORIZONTAL_BREAKPOINTS = [
-        (0, "-minute"),
-        (40, "-tiny"),
-        (70, "-narrow"),
-        (110, "-normal"),
-        (150, "-wide"),
-    ]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (22, "-short"), (34, "-high")]
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     class Fresh(Message):
         """The bridge has something to take."""
@@ -97,7 +111,7 @@ class DeckApp(App[None], inherit_bindings=False):
         self._suspend = suspend
         self._header = Header(self.glyphs, read_only=self.read_only)
         self._tabs = Tabs(keys.VIEWS)
-        self._body = Container(id="body")
+        self._body = Room(id="body")
         self._status = StatusLine()
         self._hints = Hints()
         self._prompt = Prompt()
@@ -122,7 +136,7 @@ class DeckApp(App[None], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[None]:
         """The screen with the views."""
-        return MainScreen(id="_default")
+        return MainScreen(self.size)
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -218,15 +232,17 @@ class DeckApp(App[None], inherit_bindings=False):
 
     async def _show(self) -> None:
         page = self.page
-        if not page.is_attached:
-            await self._body.mount(page)
-        for other in self._body.children:
-            other.display = other is page
-        self._tabs.tell(shown=self._trail[0].id)
-        self.ask()
-        if entry := page.last_focus or page.entry():
-            entry.screen.set_focus(entry)  # at once: `focus()` waits a turn, in which keys would find no list
-        page.opened()
+        with self.batch_update():  # one layout and one picture, not one for each of its panes
+            if not page.is_attached:
+                await self._body.mount(page)
+            for other in self._body.children:
+                other.display = other is page
+            self._tabs.tell(shown=self._trail[0].id)
+            self.ask()
+            if entry := page.last_focus or page.entry():
+                # At once: `focus()` waits a turn, in which keys would find no list.
+                entry.screen.set_focus(entry)
+            page.opened()
 
     def ask(self) -> None:
         """Tell the bridge anew what the page wants to have read."""

@@ -29,7 +29,7 @@ async def deck(path: Path, size: tuple[int, int] = (80, 24), **how: Any) -> Asyn
     with patch.object(message_lines, "STAYS", 3600):
         async with app.run_test(size=size) as pilot:
             opened = Open(app, pilot)
-            await opened.becomes(lambda: "RUN" in opened.text and "  reading  " not in opened.lines[0])
+            await opened.becomes(opened.has_read)
             yield opened
 
 
@@ -56,10 +56,15 @@ class Open:
         """The whole screen."""
         return "\n".join(self.lines)
 
+    def has_read(self) -> bool:
+        """Does it show its first page with what was read for it?"""
+        lines = self.lines
+        return "  reading  " not in lines[0] and any("RUN" in line for line in lines)
+
     async def press(self, *keys: str) -> None:
-        """These keys, one after the other."""
+        """These keys, one after the other; what they have changed at once is painted."""
         await self.pilot.press(*keys)
-        await self.pilot.pause()
+        self.app.screen._on_timer_update()
 
     async def type(self, text: str) -> None:
         """A text, then Enter."""

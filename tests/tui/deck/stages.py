@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
+from unittest.mock import patch
 
 from textual.app import App, ComposeResult
 from textual.message import Message
@@ -16,6 +20,11 @@ from taskdeck.tui.deck.widgets.virtual_log import VirtualLog
 
 M = TypeVar("M", bound=Message)
 W = TypeVar("W", bound=LineWidget)
+
+PATIENCE = 20.0
+"""Seconds until what is waited for counts as something that never comes."""
+UNPAINTED = 0.05
+"""Seconds until something is looked at that may have become so without a paint."""
 
 
 class Stage(App[None], Generic[W]):
@@ -89,9 +98,14 @@ async def resize(app: Stage[W], pilot: Pilot[None], size: tuple[int, int]) -> No
 
 
 async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
-    """Let the app run until something is so."""
-    for _ in range(250):
-        if is_so():
-            return
-        await pilot.pause(0.02)
-    raise AssertionError("it never came to be so")
+    """Let the app run until something is so, which is looked at whenever it has painted, and between paints now and then."""
+    app = pilot.app
+    painted = asyncio.Event()
+    deadline = time.monotonic() + PATIENCE
+    with patch.object(app, "post_display_hook", painted.set):
+        while not is_so():
+            if time.monotonic() > deadline or app._exception is not None:
+                raise AssertionError("it never came to be so")
+            painted.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(painted.wait(), UNPAINTED)

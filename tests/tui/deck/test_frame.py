@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual._compositor import LayoutUpdate
 
 from taskdeck.engine.store import holds
 from taskdeck.tui.deck import clipboard, kept
@@ -230,3 +231,16 @@ async def test_each_waiting_task_says_why_and_until_when(seed: Seed) -> None:
             await opened.reads(why)
             await opened.press("j")
         await opened.becomes(lambda: opened.text.count("pool gpu: 0 of 1") == 2)
+
+
+async def test_a_focus_that_moves_draws_lines_and_not_the_whole_screen(
+    seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with deck(seed.path) as opened:
+        await opened.pilot.pause()
+        pictures: list[object] = []
+        monkeypatch.setattr(opened.app, "_display", lambda screen, picture: pictures.append(picture))
+        await opened.press("tab")
+        await opened.reads("[Events]")
+        assert pictures
+        assert not any(isinstance(each, LayoutUpdate) for each in pictures)

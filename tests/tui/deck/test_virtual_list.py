@@ -255,6 +255,19 @@ async def test_hostile_texts_are_shown_harmless_and_in_their_columns(ascii: bool
         assert any("[/x] [b" in line.text for line in lines)
 
 
+async def test_a_list_that_comes_into_sight_again_as_it_was_asks_for_no_row_anew() -> None:
+    rows = Rows()
+    async with staged(listed(rows), (40, 8)) as (app, pilot):
+        app.widget.set_rows(range(1, 100))
+        await until(pilot, lambda: set(rows.asked) == set(range(1, 8)))
+        rows.asked.clear()
+        for is_shown in (False, True):
+            app.widget.display = is_shown
+            await pilot.pause()
+        await pilot.pause()
+        assert rows.asked == []
+
+
 async def test_wide_characters_keep_the_columns_straight() -> None:
     def row(id: Any) -> dict[str, tuple[str, str]]:
         return {"id": (str(id), ""), "type": ("视频下载任务", ""), "note": ("处理完成", "")}

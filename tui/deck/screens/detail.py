@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -15,11 +14,12 @@ from .. import keys, reads, task_text
 from ..bridge import Question, Trouble
 from ..states import STYLES, Glyphs
 from ..widgets.cells import shown
+from ..widgets.rooms import Down
 from ..widgets.text import TextPane, lines
 from .page import Page, Target, standing
 
 
-class DetailView(Vertical):
+class DetailView(Down):
     """The sections of a task, beside a list or on a page of their own. Its keys are those of a task."""
 
     BINDINGS = [*keys.SECTIONS, *keys.TASK]

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.widget import Widget
 
 from taskdeck.engine import views
@@ -17,6 +16,7 @@ from ..bridge import Question, Trouble
 from ..states import Glyphs
 from ..tables import Cells
 from ..widgets.panes import Pane, ResourceTable, RouteTable, Table, moment
+from ..widgets.rooms import Down
 from ..widgets.text import TextPane
 from ..widgets.virtual_list import Column, VirtualList
 from .page import Page, Target, chosen_in
@@ -48,7 +48,7 @@ class StockPage(Page):
 
     def compose(self) -> ComposeResult:
         yield self._pane
-        with Vertical(classes="beside"):
+        with Down(classes="beside"):
             yield self._beside
 
     def entry(self) -> Widget:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 from textual.widget import Widget
 
 from .. import reads, stock_tables, tables
 from ..bridge import Question
 from ..states import Glyphs
 from ..widgets.panes import Pane, ResourceTable, RouteTable, Table, TaskTable
+from ..widgets.rooms import Across
 from .page import Page
 
 SPARK = 15
@@ -48,7 +48,7 @@ class Overview(Page):
         self._rows: dict[str, int] = {}
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="overview-top"):
+        with Across(id="overview-top"):
             yield self._resources_pane
             yield self._routes_pane
         yield self._recovery_pane

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from textual.containers import Container
 from textual.widget import Widget
 
 from ..bridge import Question, Trouble
 from ..widgets.panes import Table
+from ..widgets.rooms import Room
 
 if TYPE_CHECKING:
     from ..app import DeckApp
@@ -59,7 +59,7 @@ def chosen_in(table: Table) -> Target:
     return Target(table.plan.kind, list(table.chosen), states, held, fences)
 
 
-class Page(Container):
+class Page(Room):
     """One page. `name` is that of a view, or says what it is a page of."""
 
     title = ""

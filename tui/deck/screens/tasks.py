@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.widget import Widget
 
 from taskdeck.engine import views
@@ -17,6 +16,7 @@ from .. import keys, reads, tables
 from ..bridge import Question, Trouble
 from ..states import Glyphs
 from ..widgets.panes import Pane, TaskTable, moment
+from ..widgets.rooms import Down
 from ..widgets.row_ids import Unread
 from ..widgets.virtual_list import VirtualList
 from ..widgets.virtual_log import VirtualLog
@@ -63,7 +63,7 @@ class TasksPage(Page):
 
     def compose(self) -> ComposeResult:
         yield self._pane
-        with Vertical(classes="beside"):
+        with Down(classes="beside"):
             yield self._detail
             yield self._log_pane
 

@@ -40,6 +40,7 @@ class LineWidget(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._drawn_looks: dict[str, Style] = {}
+        self._basis: tuple[Style, str] | None = None
 
     @property
     def ascii(self) -> bool:
@@ -64,10 +65,13 @@ class LineWidget(Widget):
         return Strip.blank(self.size.width, self.look(""))
 
     def notify_style_update(self) -> None:
-        """Styles have changed: whatever was drawn is drawn anew."""
+        """Styles were applied: where it looks otherwise now, which a focus alone does not change, all is drawn anew."""
         super().notify_style_update()
-        self._drawn_looks.clear()
-        self.forget()
+        basis = (self.rich_style, self.app.theme)
+        if basis != self._basis:
+            self._basis = basis
+            self._drawn_looks.clear()
+            self.forget()
 
     def on_unmount(self) -> None:
         """Let go of what was drawn: Textual keeps the caches of a thousand widgets that are gone."""

@@ -10,7 +10,6 @@ from typing import Any
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.content import Content
 from textual.strip import Strip
 from textual.widget import Widget
@@ -22,6 +21,7 @@ from .. import keys
 from ..states import Glyphs
 from ..tables import Cells, Plan
 from .cells import shown
+from .rooms import Down
 from .row_ids import Unread
 from .row_window import find
 from .virtual_list import Id, VirtualList
@@ -71,9 +71,9 @@ class Table(VirtualList):
     def _head(self) -> int:
         return super()._head if self._titled else 0
 
-    def on_resize(self) -> None:
+    def resized(self) -> None:
         self.set_columns(self.plan.columns(self.size.width))
-        super().on_resize()
+        super().resized()
 
     async def action_open(self) -> None:
         """At once, and not by a message: the next key is for the page that this one opens."""
@@ -221,7 +221,7 @@ class RouteTable(Table):
     BINDINGS = keys.ROUTE
 
 
-class Pane(Vertical):
+class Pane(Down):
     """A title and what stands below it. The title of the pane that has the focus stands in brackets."""
 
     def __init__(self, title: str, content: Widget, *, id: str) -> None:

@@ -13,6 +13,7 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding
 from textual.cache import LRUCache
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -104,6 +105,7 @@ class VirtualList(RowWindow, can_focus=True):
         self._anchor: Id | None = None
         self._strips: LRUCache[Id, Strip] = LRUCache(KEPT)
         self._widths: tuple[int, ...] = ()
+        self._sized = Size(0, 0)
         self._missing: dict[Id, None] = {}
 
     # --- what is in it ---------------------------------------------------------------------------------------
@@ -194,6 +196,12 @@ class VirtualList(RowWindow, can_focus=True):
                 await self.action_open()
 
     def on_resize(self) -> None:
+        if self.size != self._sized:  # else it has only come into sight again
+            self._sized = self.size
+            self.resized()
+
+    def resized(self) -> None:
+        """It has another size: what was drawn is of no use any more."""
         self.forget()
         self._keep_in_sight()
         self.refresh()
