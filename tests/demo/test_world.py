@@ -22,7 +22,7 @@ from taskdeck.engine.edge.judging import Judge, Outside
 from taskdeck.engine.edge.probing import ProbeResult, probe
 from taskdeck.engine.rules.route_errors import ErrorType
 from tests.demo.worlds import PATIENCE, World, start, world
-from tests.run.engine_double import eventually
+from tests.eventually import eventually
 
 
 async def checked(world: World, id: str) -> ProbeResult:

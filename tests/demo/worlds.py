@@ -17,7 +17,7 @@ from typing import Any
 
 from taskdeck.engine.edge.exits import Exit, Scheme
 from taskdeck.engine.run import messages as m
-from tests.run.engine_double import eventually
+from tests.eventually import eventually
 from tests.secret_files import reference
 
 PATIENCE = 15.0

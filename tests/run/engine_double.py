@@ -21,14 +21,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.edge.link import Link, LinkLost
 from taskdeck.engine.rules.checkpoints import merge
 from taskdeck.engine.run import messages as m
+from tests.eventually import PATIENCE
 from tests.warm import worker_process
 
 SAMPLES = Path(__file__).with_name("sample_handlers.py")
-PATIENCE = 15.0
 
 Kind = TypeVar("Kind", bound=m.Message)
 
@@ -320,16 +319,6 @@ def _idle_one(folder: Path, handlers: tuple[str, ...]) -> EngineDouble | None:
 def _close_idle() -> None:
     while _idle:
         _idle.pop()[1].close()
-
-
-def eventually(fits: Callable[[], Any], what: str = "it") -> Any:
-    """Wait until `fits` says something true, and return that."""
-    clock = SystemClock()
-    end = clock.monotonic() + PATIENCE
-    while not (found := fits()):
-        assert clock.monotonic() < end, f"{what} never came"
-        clock.sleep(0.01)
-    return found
 
 
 def running(pid: int) -> bool:

@@ -17,7 +17,7 @@ from taskdeck.engine.edge.paths import database_hash
 from taskdeck.engine.run import births
 from taskdeck.engine.run.births import Ahead, give_birth
 from taskdeck.engine.run.leftovers import worker_mark
-from tests.run.engine_double import eventually
+from tests.eventually import eventually
 
 ECHO = (
     "import sys\n"

@@ -13,8 +13,9 @@ import pytest
 
 from taskdeck.engine.edge import adoption
 from taskdeck.engine.run import messages as m
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import EngineDouble, engine, eventually, running
+from tests.run.engine_double import EngineDouble, engine, running
 from tests.secret_files import reference
 
 SPEAK = """

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.run import messages as m
-from tests.run.engine_double import engine, eventually
+from tests.eventually import eventually
+from tests.run.engine_double import engine
 
 
 def test_a_checkpoint_is_durable_merged_and_numbered_with_the_handlers_version(tmp_path: Path) -> None:

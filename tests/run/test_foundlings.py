@@ -15,7 +15,7 @@ import os, signal, subprocess
 from taskdeck.engine.edge import adoption, identity, trees
 from taskdeck.engine.edge.identity import Identity
 from taskdeck.engine.run import foundlings
-from tests.run.engine_double import eventually
+from tests.eventually import eventually
 
 def leave(**environment):
     # Somebody in a session of its own starts another one in one of its own, and waits.

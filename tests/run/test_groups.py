@@ -14,9 +14,10 @@ from taskdeck.engine.edge.cgroups import PREFIX, Group
 from taskdeck.engine.edge.identity import Identity
 from taskdeck.engine.run import groups, leftovers
 from taskdeck.engine.run import messages as m
+from tests.eventually import eventually
 from tests.faults import fault
 from tests.grouped import is_empty, own_group
-from tests.run.engine_double import engine, eventually, kill
+from tests.run.engine_double import engine, kill
 
 ONE_BY_ONE = """
 import os, sys

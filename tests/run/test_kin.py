@@ -10,8 +10,9 @@ import pytest
 from taskdeck.engine.clock import SystemClock
 from taskdeck.engine.edge import identity
 from taskdeck.engine.run import kin, leftovers
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import engine, eventually, kill
+from tests.run.engine_double import engine, kill
 
 FLEE = "env -i setsid sh -c '(exec 3>&- </dev/null >/dev/null 2>&1; exec sleep 300) & exit' & wait; exec sleep 300"
 

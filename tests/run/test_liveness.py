@@ -26,8 +26,8 @@ from taskdeck.engine.run.warden import Warden
 from taskdeck.engine.run.workforce import Workforce
 from taskdeck.engine.store import tasks
 from taskdeck.engine.store.writer import Writer
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import eventually
 from tests.scratch import Scratch
 
 BUSY = "while True: pass"

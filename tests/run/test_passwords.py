@@ -14,7 +14,8 @@ from taskdeck.engine.credentials import NoCredential
 from taskdeck.engine.edge.short_commands import Limits, ask
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run.passwords import REMEMBERED, Passwords
-from tests.run.engine_double import eventually, running
+from tests.eventually import eventually
+from tests.run.engine_double import running
 
 PATH = {"PATH": os.environ["PATH"]}
 SECRET = "hunter2-pass"

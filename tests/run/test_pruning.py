@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from taskdeck.engine.run.pruning import PruneReport
 from taskdeck.engine.store import archive_files, tasks
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
+from tests.warm import taskdeck_process
 
 DAY = 86400.0
 AGES = Ages(tasks=30 * DAY, events=30 * DAY)
@@ -363,17 +363,13 @@ def test_a_crash_between_file_and_cut_loses_nothing_and_the_next_prune_goes_on(o
         old.ended()
     old.later()
     old.scratch.close()
-    program = (
-        "import sys; from taskdeck.tui.cli import main;"
-        f"sys.exit(main(['prune', '--yes', '--tasks', '1s', '--events', '1s', '--db', {str(old.scratch.path)!r}]))"
-    )
-    died = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "TASKDECK_CRASH_AT": point}, check=False
-    )
-    assert died.returncode == -signal.SIGKILL
+    words = ["prune", "--yes", "--tasks", "1s", "--events", "1s", "--db", old.scratch.path]
+    died = taskdeck_process(words, old.scratch.path.parent, {**os.environ, "TASKDECK_CRASH_AT": point})
+    assert died.wait() == -signal.SIGKILL
     assert old.audit().ok
-    again = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert again.returncode == 0, again.stderr
+    again = taskdeck_process(words, old.scratch.path.parent, os.environ, stderr=subprocess.PIPE)
+    told = again.communicate()[1]
+    assert again.returncode == 0, told
     assert old.audit().ok
     assert old.ids() == []
     archived = [

@@ -19,7 +19,8 @@ from taskdeck.engine.rules.readiness import ReadySettings, judge, parse_check
 from taskdeck.engine.rules.settings import TaskdeckSettings
 from taskdeck.engine.run.readiness import Readiness
 from tests.edge.fakes.judge import FakeJudge
-from tests.run.engine_double import eventually, running
+from tests.eventually import eventually
+from tests.run.engine_double import running
 from tests.run.ticking import Engine
 from tests.scratch import Scratch
 

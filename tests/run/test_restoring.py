@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from taskdeck.engine.store.transaction import connect_current
 from tests.faults import fault
 from tests.scratch import ANN, Scratch
 from tests.store.test_migrations import released
+from tests.warm import taskdeck_process
 
 NOW = "2026-11-29T12:00:00.000000Z"
 
@@ -293,13 +293,9 @@ def test_a_crash_leaves_the_old_database_or_the_restored_one_and_the_next_to_ope
     box.back_up()
     box.scratch.add()
     box.scratch.close()
-    program = (
-        "import sys; from taskdeck.tui.cli import main;"
-        f"sys.exit(main(['restore', {str(box.copy)!r}, '--db', {str(box.scratch.path)!r}]))"
-    )
-    environment = {**os.environ, "TASKDECK_CRASH_AT": point}
-    died = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
-    assert died.returncode == -signal.SIGKILL
+    words = ["restore", box.copy, "--db", box.scratch.path]
+    died = taskdeck_process(words, box.folder, {**os.environ, "TASKDECK_CRASH_AT": point})
+    assert died.wait() == -signal.SIGKILL
     assert point == "before_restore" or connect_current(box.scratch.path) is None
     open_for_writing(box.scratch.path, NOW).close()
     whole = backup.check(box.scratch.path)

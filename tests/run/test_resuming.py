@@ -13,8 +13,9 @@ import pytest
 from taskdeck.engine.run.handlers import Handler
 from taskdeck.engine.run.messages import Run, TypeInfo
 from taskdeck.engine.run.resuming import NoValidCheckpoint, Resumed, resume
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import engine, eventually
+from tests.run.engine_double import engine
 
 
 class Cursor(msgspec.Struct):

@@ -14,8 +14,8 @@ import pytest
 from taskdeck.engine.edge import identity
 from taskdeck.engine.run import supervisors
 from taskdeck.engine.run.announce import Announcer
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import eventually
 
 ENGINE = """
 import os, pathlib, signal, sys, time

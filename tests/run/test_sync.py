@@ -17,7 +17,8 @@ from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
 from taskdeck.engine.run import journal
 from taskdeck.engine.run import messages as m
 from tests.edge.fakes.judge import FakeJudge
-from tests.run.engine_double import EngineDouble, eventually, kill, running
+from tests.eventually import eventually
+from tests.run.engine_double import EngineDouble, kill, running
 from tests.run.engine_double import engine as any_engine
 from tests.secret_files import reference
 

@@ -12,7 +12,8 @@ import pytest
 
 from taskdeck.engine.run import messages as m
 from tests import replay
-from tests.run.engine_double import SAMPLES, engine, eventually
+from tests.eventually import eventually
+from tests.run.engine_double import SAMPLES, engine
 from tests.run.ticking import Engine
 from tests.scratch import Scratch
 

@@ -13,7 +13,8 @@ import pytest
 from taskdeck.engine import rollback
 from taskdeck.engine.run import messages as m
 from taskdeck.engine.run.undo import steps_of
-from tests.run.engine_double import EngineDouble, engine, eventually
+from tests.eventually import eventually
+from tests.run.engine_double import EngineDouble, engine
 
 SYNC = str(Path(__file__).with_name("sync_handlers.py"))
 

@@ -15,8 +15,9 @@ from taskdeck.engine import __version__
 from taskdeck.engine.edge import identity
 from taskdeck.engine.run import journal
 from taskdeck.engine.run import messages as m
+from tests.eventually import eventually
 from tests.faults import fault
-from tests.run.engine_double import SAMPLES, engine, eventually, running
+from tests.run.engine_double import SAMPLES, engine, running
 
 
 def test_a_worker_says_hello_then_its_types_and_problems(tmp_path: Path) -> None:
