@@ -28,6 +28,8 @@ MASK = "***"
 SHORTEST = 4
 """A configured value of fewer characters is not masked by value: it would blot out half of every text."""
 DEEPEST = 100
+SHORT, MOST_CLEAN = 64, 4096
+"""Characters of a text of which is remembered that it holds no secret, and how many such texts are."""
 
 _SIGNS = pattern(
     r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw|密|口令", re.IGNORECASE
@@ -68,6 +70,8 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = (), names: Iterable[str] = ()) -> None:
         self._names = Names(names)
         self._forms: list[str] = []
+        self._clean: set[str] = set()
+        """Short texts in which nothing was found: names and states, which come again and again. Never one with a secret."""
         for secret in secrets:
             self.learn(secret)
 
@@ -75,6 +79,7 @@ class Redactor:
         """Mask this value too from now on. Any thread may call it while others mask."""
         if new := forms_of(secret).difference(self._forms):
             self._forms = sorted(new.union(self._forms), key=len, reverse=True)
+            self._clean = set()  # who masks with the forms of before goes on with the set of before
 
     def known(self, text: str) -> str:
         """`text` with `***` for the values that are known, and nothing else."""
@@ -82,7 +87,18 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with `***` for each secret."""
-        return _masked(text, self._spans(text))
+        if len(text) > SHORT:
+            return _masked(text, self._spans(text))
+        clean = self._clean
+        if text in clean:
+            return text
+        spans = self._spans(text)
+        if spans:
+            return _masked(text, spans)
+        if len(clean) >= MOST_CLEAN:
+            clean.clear()
+        clean.add(text)
+        return text
 
     def argv(self, argv: Sequence[str]) -> list[str]:
         """A command line with its secrets masked, each argument seen together with those before it."""

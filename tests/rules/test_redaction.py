@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.rules.redaction import Finding, Redactor, clean, find_secrets
+from taskdeck.engine.rules.redaction import MOST_CLEAN, Finding, Redactor, clean, find_secrets
+from taskdeck.engine.rules.secret_shapes import Span
 from tests.faults import fault
 
 plain = Redactor()
@@ -434,3 +435,32 @@ def test_a_secret_that_is_a_key_is_found_and_not_repeated():
 def test_the_name_of_a_secret_value_is_told_without_secrets_of_its_own():
     (first, *rest) = find_secrets({"password http://ann:Tr0ub4dor99@h.example/": "hunter2hunter2"})
     assert "Tr0ub4dor99" not in f"{first}{rest}"
+
+
+def test_a_text_that_was_harmless_is_masked_once_its_secret_is_known() -> None:
+    redactor = Redactor()
+    assert redactor.text("tr0ub4dor") == "tr0ub4dor"
+    redactor.learn("tr0ub4dor")
+    assert redactor.text("tr0ub4dor") == "***"
+    assert redactor.value({"note": "tr0ub4dor"}) == {"note": "***"}
+
+
+def test_what_is_found_harmless_while_its_secret_becomes_known_is_not_remembered() -> None:
+    class Late(Redactor):
+        def _spans(self, text: str) -> list[Span]:
+            found = super()._spans(text)
+            self.learn("tr0ub4dor")
+            return found
+
+    redactor = Late()
+    assert redactor.text("tr0ub4dor") == "tr0ub4dor"
+    assert redactor.text("tr0ub4dor") == "***"
+
+
+def test_only_some_harmless_texts_are_remembered_and_no_secret() -> None:
+    redactor = Redactor(["tr0ub4dor"])
+    for n in range(MOST_CLEAN + 10):
+        redactor.text(f"task {n}")
+        redactor.text(f"tr0ub4dor {n}")
+    assert 0 < len(redactor._clean) <= MOST_CLEAN
+    assert not any("tr0ub4dor" in text for text in redactor._clean)
