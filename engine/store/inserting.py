@@ -7,7 +7,7 @@ for somebody who would adapt it, which takes as long as writing three texts.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -38,6 +38,13 @@ def insert_one(connection: sqlite3.Connection, head: str, row: str, values: Valu
     number = connection.execute(head + row, values).lastrowid
     assert number is not None
     return number
+
+
+def insert_row(connection: sqlite3.Connection, table: str, columns: Mapping[str, Any]) -> int:
+    """One new row of `table`; returns its id."""
+    names = '", "'.join(columns)
+    row = f"({', '.join('?' * len(columns))})"
+    return insert_one(connection, f'INSERT INTO {table}("{names}") VALUES ', row, tuple(columns.values()))
 
 
 def _without_empty(row: str, rows: Sequence[Values]) -> tuple[str, Sequence[Values]]:

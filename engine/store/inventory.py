@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from peewee import fn
 
 from ..errors import NotFound, Refused
 from ..rules import resources as rules
 from . import models as t
+from .inserting import insert_row
 from .slots import RESOURCES, ROUTES, SlotTable
 from .transaction import Transaction
 
@@ -123,21 +123,12 @@ def sync_routes(tx: Transaction, declared: Sequence[Declared], origin: str = "co
 
 
 def _health_rows(tx: Transaction, declared: Sequence[Declared]) -> None:
-    known = {row[0] for row in tx.connection.execute("SELECT route_id FROM route_health")}
-    for each in declared:
-        if each.id in known:
-            continue
-        t.RouteHealth.insert(
-            route_id=each.id,
-            model="{}",
-            consecutive_successes=0,
-            consecutive_failures=0,
-            recent_timeouts=0,
-            cooldown_level=0,
-            degraded=0,
-            checks=0,
-            updated_at=tx.now,
-        ).execute(tx.db)
+    tx.connection.executemany(
+        "INSERT INTO route_health (route_id, model, consecutive_successes, consecutive_failures, recent_timeouts,"
+        " cooldown_level, degraded, checks, updated_at) SELECT ?, '{}', 0, 0, 0, 0, 0, 0, ?"
+        " WHERE NOT EXISTS (SELECT 1 FROM route_health WHERE route_id = ?)",
+        [(each.id, tx.now, each.id) for each in declared],
+    )
 
 
 def _sync(tx: Transaction, slots: SlotTable, declared: Sequence[Declared], origin: str) -> list[str]:
@@ -159,7 +150,6 @@ def _upsert(tx: Transaction, slots: SlotTable, each: Declared, origin: str) -> b
     row = tx.row(f"SELECT * FROM {slots.parent} WHERE {slots.id_column} = ?", each.id)
     if row is not None and not _differs(row, each) and not row["removed_at"]:
         return False
-    model: Any = t.Resource if slots is RESOURCES else t.Route
     columns: dict[str, Any] = {
         **each.columns,
         "capacity": each.capacity,
@@ -167,8 +157,9 @@ def _upsert(tx: Transaction, slots: SlotTable, each: Declared, origin: str) -> b
         "updated_at": tx.now,
     }
     if row is None:
-        model.insert({slots.id_column: each.id, "config_rev": 1, **columns}).execute(tx.db)
+        insert_row(tx.connection, slots.parent, {slots.id_column: each.id, "config_rev": 1, **columns})
     else:
+        model: Any = t.Resource if slots is RESOURCES else t.Route
         columns |= {"config_rev": row["config_rev"] + 1, "removed_at": None}
         model.update(columns).where(getattr(model, slots.id_column) == each.id).execute(tx.db)
         if slots is ROUTES and (row["removed_at"] or any(row[name] != each.columns[name] for name in EXIT)):
@@ -206,15 +197,18 @@ def _another_exit(tx: Transaction, route_id: str) -> None:
 
 def _fit_slots(tx: Transaction, slots: SlotTable, each: Declared) -> None:
     """As many slots as the capacity says: new ones AVAILABLE, surplus idle ones gone, surplus busy ones drained."""
-    model: Any = t.ResourceSlot if slots is RESOURCES else t.RouteSlot
-    key = getattr(model, slots.id_column)
-    query = model.select(fn.MAX(model.number)).where(key == each.id)
-    last = next(iter(query.tuples().execute(tx.db)))[0] or 0
+    sql = f"SELECT ifnull(max(number), 0) FROM {slots.table} WHERE {slots.id_column} = ?"
+    (last,) = tx.connection.execute(sql, (each.id,)).fetchone()
     for number in range(last + 1, each.capacity + 1):
-        model.insert(
+        insert_row(
+            tx.connection,
+            slots.table,
             {slots.id_column: each.id, "number": number, "state": "AVAILABLE", "fence": 0}
-            | {"drain": 0, "uses": 0, "rechecks": 0, "fresh_since": tx.now, "updated_at": tx.now}
-        ).execute(tx.db)
+            | {"drain": 0, "uses": 0, "rechecks": 0, "fresh_since": tx.now, "updated_at": tx.now},
+        )
+    if not last:
+        return
+    model: Any = t.ResourceSlot if slots is RESOURCES else t.RouteSlot
     for row in slots.rows(tx, f"s.{slots.id_column} = ?", each.id):
         if row["number"] > each.capacity:
             _withdraw(tx, slots, model, row)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .inserting import insert_one
-from .transaction import Transaction, marks
+from .inserting import insert_row
+from .transaction import Transaction
 
 
 def add_engine(tx: Transaction, **columns: Any) -> int:
     """Record the start of an engine. Returns its id."""
-    return _insert(tx, "engine", {"started_at": tx.now, **columns})
+    return insert_row(tx.connection, "engine", {"started_at": tx.now, **columns})
 
 
 def end_engine(tx: Transaction, engine_id: int, reason: str) -> None:
@@ -35,12 +35,7 @@ def open_engines(tx: Transaction) -> list[dict[str, Any]]:
 def add_worker(tx: Transaction, **columns: Any) -> int:
     """Record a worker process; committed before its first frame is answered."""
     defaults = {"state": "STARTING", "started_at": tx.now, "handlers": "", "recorded": 0, "tasks": 0}
-    return _insert(tx, "worker", defaults | columns)
-
-
-def _insert(tx: Transaction, table: str, columns: dict[str, Any]) -> int:
-    head = f"INSERT INTO {table}({', '.join(columns)}) VALUES "
-    return insert_one(tx.connection, head, f"({marks(len(columns))})", tuple(columns.values()))
+    return insert_row(tx.connection, "worker", defaults | columns)
 
 
 def open_workers(tx: Transaction) -> list[dict[str, Any]]:
