@@ -6,6 +6,7 @@ Pure. A declaration never holds a password, only the reference to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
@@ -151,9 +152,10 @@ def checked(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def required(name: str) -> set[str]:
-    """The keys that each table of this list must have."""
-    return {field.encode_name for field in structs.fields(LISTS[name]) if field.required}
+@cache
+def required(name: str) -> frozenset[str]:
+    """The keys that each table of this list must have; kept, since a Struct tells them as slowly as a route is written."""
+    return frozenset(field.encode_name for field in structs.fields(LISTS[name]) if field.required)
 
 
 def declared_route(raw: Mapping[str, Any]) -> RouteDeclaration:
