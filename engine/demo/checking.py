@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from . import plan
 from .catalogue import orders
-from .holdings import BUSY, Row
+from .holdings import BUSY, Row, readable
 from .outcomes import Outcomes
 from .passwords import Passwords
 from .stories import Stories
@@ -72,7 +72,7 @@ def examine(database: Path, folder: Path, *known: str) -> Findings:
     anchors = database.with_name(f"{database.name}.anchors")
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
-            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            connection.text_factory = readable
             connection.execute("BEGIN")
             examination = Examination(connection, anchors, folder)
             examination.check()

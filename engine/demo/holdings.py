@@ -167,5 +167,10 @@ def rows(connection: sqlite3.Connection, sql: str, *args: object) -> Iterator[Ro
     return (dict(zip(names, values, strict=True)) for values in cursor)
 
 
+def readable(text: bytes) -> str:
+    """A text of the database, also where it is damaged: as its `text_factory`, since it is asked for each value."""
+    return text.decode("utf-8", "replace")
+
+
 def _held(state: str, holder: int | None) -> str:
     return state if holder is None else f"{state} by #{holder}"

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from .holdings import Row, rows
+from .holdings import Row, readable, rows
 from .stories import ENDS, Stories
 
 INVARIANTS = {
@@ -78,7 +78,7 @@ def judge(database: Path, outside: Outside | None = None) -> Verdicts:
     uri = f"file:{quote(str(database.resolve()))}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)) as connection:
-            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            connection.text_factory = readable
             connection.execute("BEGIN")
             _Judgement(connection, database, outside or Outside(), verdicts).run()
     except (OSError, sqlite3.Error) as error:

@@ -36,6 +36,8 @@ HASHED = (
     *("actor", "message", "payload_json", "created_at"),
 )
 """What an event's hash covers, in this order, behind the hash of the one before."""
+hashed = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=repr).encode
+"""How they are written for the hash: made once, since `json.dumps` makes such an encoder for each event."""
 
 ENDS = ("SUCCESS", "FAILED", "DEAD", "CANCELLED")
 """States whose beginning TASK_FINISHED tells of, and which only a person leaves."""
@@ -122,9 +124,7 @@ class Stories:
                 self._say(f"event {event['event_id']}: the audit was another when it was anchored outside")
             if event["event_id"] != last + 1:
                 self._say(f"event {last + 1} is missing: the next one is {event['event_id']}")
-            text = json.dumps(
-                [event[name] for name in HASHED], ensure_ascii=False, separators=(",", ":"), default=repr
-            )
+            text = hashed([event[name] for name in HASHED])
             if hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest() != event["hash"]:
                 self._say(
                     f"event {event['event_id']}: the chain breaks here, it or the one before was changed"

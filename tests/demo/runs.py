@@ -65,15 +65,14 @@ class Ran:
 
 def _rehash(connection: sqlite3.Connection) -> None:
     previous = ""
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=lambda _: None).encode
     for event in connection.execute("SELECT * FROM event_log ORDER BY event_id").fetchall():
-        text = json.dumps(
-            [event[name] for name in HASHED],
-            ensure_ascii=False,
-            separators=(",", ":"),
-            default=lambda _: None,
-        )
+        text = encode([event[name] for name in HASHED])
         previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-        connection.execute("UPDATE event_log SET hash = ? WHERE event_id = ?", (previous, event["event_id"]))
+        if previous != event["hash"]:
+            connection.execute(
+                "UPDATE event_log SET hash = ? WHERE event_id = ?", (previous, event["event_id"])
+            )
     connection.execute("UPDATE event_head SET hash = ?", (previous,))
 
 
