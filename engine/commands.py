@@ -23,10 +23,10 @@ from .errors import (
     AlreadyRunning,
     InvalidPayload,
     NoEngine,
-    StoreError,
     TaskdeckError,
     Unavailable,
     UsageError,
+    kept_from,
     rebuild,
 )
 from .rules.chain import Head
@@ -35,7 +35,7 @@ from .rules.selection import COMMAND_TYPE
 from .run import submission
 from .run.disk_fitness import refuse_unfit_disk
 from .run.messages import Call, Hello, Reply, encode, to_peer
-from .store.transaction import refuse_what_is_no_database
+from .store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 
 if TYPE_CHECKING:
     from .run.engine import Engine
@@ -84,6 +84,7 @@ def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict
         else:
             refuse_unfit_disk(config)
             refuse_what_is_no_database(config.db)
+            refuse_what_is_read_only(config.db)
             lock = DatabaseLock(config.db, role="cli")
             if take(lock):
                 with lock:
@@ -118,12 +119,11 @@ def _may_come(config: Config, verb: str) -> bool:
 
 
 def take(lock: DatabaseLock) -> bool:
-    """Take the lock, if it is free. Raises `StoreError` where it can't even be made."""
+    """Take the lock, if it is free. Raises `StoreError` or `NotPermitted` where it can't even be made."""
     try:
         return lock.acquire()
     except OSError as error:
-        what = f"{lock.file} can't be made"
-        raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
+        raise kept_from(error, f"{lock.file} can't be made", "name another database with --db") from None
 
 
 def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None = None) -> dict[str, Any]:

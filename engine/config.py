@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -20,11 +20,12 @@ from msgspec import Struct, field, structs
 
 from .credentials import NoCredential, look_up
 from .errors import ConfigError, Problem
-from .rules.checks import Wrong, checks_of, shown
+from .rules.checks import Wrong, checks_of, nearest, shown
 from .rules.circuits import CircuitSettings
 from .rules.declarations import ResourceDeclaration, RouteDeclaration
 from .rules.gathering import Gathered
 from .rules.handler_names import is_file_handler
+from .rules.needs import parse_needs
 from .rules.origins import Origin
 from .rules.references import kind_of
 from .rules.route_settings import RouteSettings
@@ -272,6 +273,29 @@ def read_secrets(config: Config, environ: Mapping[str, str] = os.environ) -> tup
             origin = config.sources.get(key, "configuration")
             problems.append(Problem(origin, None, key, f"{error.what}: {error.why}", error.remedy))
     return values, problems
+
+
+def meant_for_nobody(config: Config, known: Collection[str] | None) -> list[Problem]:
+    """Settings of a type that no handler declares, or a need of a pool that holds nothing: right, and of no use.
+
+    `known`: every type that there is; None where that can't be told.
+    """
+    found: list[Problem] = []
+    pools = {each.pool for each in config.resources}
+    for name, settings in config.types.items():
+        origins = {key: config.sources.get(f"types.{name}.{key}") for key in _own_keys(settings)}
+        place = next(filter(None, origins.values()), "configuration")
+        if known is not None and name not in known:
+            meant = nearest(name, known)
+            remedy = f'did you mean "{meant}"?' if meant else f"known types: {', '.join(sorted(known))}"
+            found.append(Problem(place, None, f"types.{name}", "no handler declares this type", remedy))
+        for pool in sorted(set(parse_needs(settings.needs or ())) - pools):
+            what, remedy = (
+                f"no resource is in the pool {pool}",
+                "its tasks wait until [[resources]] declares one",
+            )
+            found.append(Problem(origins["needs"] or place, None, f"types.{name}.needs", what, remedy))
+    return found
 
 
 def _references(config: Config) -> list[tuple[str, str]]:

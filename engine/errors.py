@@ -130,6 +130,12 @@ class NotPermitted(TaskdeckError):
     exit_code = 77
 
 
+def kept_from(error: OSError, what: str, remedy: str) -> TaskdeckError:
+    """What to raise where the system kept a file from us: `NotPermitted` where it is a matter of rights."""
+    kind = NotPermitted if isinstance(error, PermissionError) else StoreError
+    return kind(what, error.strerror or str(error), remedy)
+
+
 class Problem(Struct, frozen=True):
     """One mistake in the configuration: where it is, what it is, and what to do."""
 

@@ -359,6 +359,10 @@ def test_values_that_bound_each_other_are_checked(home: Path, text: str, message
         ("TASKDECK_DATABASE", "unknown variable (did you mean TASKDECK_DB?)"),
         ("TASKDECK_CONFIG_FILE", "unknown variable (did you mean TASKDECK_CONFIG?)"),
         ("TASKDECK_TYPES__TIMEOUT", "this names no key of a type"),
+        ("TASKDECK_RESOURCES", "this sets nothing (write [[resources]] in a file)"),
+        ("TASKDECK_TYPES", "this sets nothing (write TASKDECK_TYPES__NAME__KEY)"),
+        ("TASKDECK_CONF", "unknown variable (did you mean TASKDECK_CONFIG?)"),
+        ("TASKDECK_LOG_LEVEL", "unknown variable (did you mean TASKDECK_LOGGING__LEVEL?)"),
     ],
 )
 def test_a_mistyped_variable_is_refused(home: Path, name: str, what: str):

@@ -174,6 +174,8 @@ def _command(argv: list[str], options: Options) -> dict[str, Any]:
 
 def directory(named: str | None) -> str:
     """An existing directory as an absolute path; this one by default."""
+    if named == "":
+        raise UsageError("--cwd names no directory", "is a variable not set?", "name one, or leave it out")
     try:
         found = os.path.abspath(os.path.expanduser(named)) if named else os.getcwd()
     except FileNotFoundError:
@@ -200,9 +202,11 @@ def _payload(text: str | None, param: Sequence[str] | None) -> str:
         return text if text is not None else "{}"
     import json
 
+    from .once_each import Unclear, read_json
+
     try:
-        fields = json.loads(text) if text is not None else {}
-    except ValueError as error:
+        fields = read_json(text) if text is not None else {}
+    except (json.JSONDecodeError, Unclear) as error:
         raise UsageError("the payload is no JSON", str(error), "see: taskdeck add --help") from None
     if not isinstance(fields, dict):
         raise UsageError(
@@ -222,13 +226,17 @@ def _param(text: str) -> tuple[str, Any]:
     """`NAME=VALUE`: the value is JSON where it reads as JSON, else text."""
     import json
 
+    from .once_each import Unclear, read_json
+
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"--param {text} names no value", remedy="write --param NAME=VALUE")
     try:
-        return name, json.loads(value)
-    except ValueError:
+        return name, read_json(value)
+    except json.JSONDecodeError:
         return name, value
+    except Unclear as error:
+        raise UsageError(f"the value of --param {name} is refused", str(error)) from None
 
 
 def _standard_input() -> str:
@@ -243,7 +251,7 @@ def _text(source: BinaryIO, name: str) -> str:
     if len(data) > LARGEST_INPUT:
         raise UsageError(f"{name} is larger than {LARGEST_INPUT >> 20} MiB", remedy="add it in parts")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is no UTF-8 text", f"at byte {error.start}") from None
 

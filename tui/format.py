@@ -68,18 +68,26 @@ def local(text: str | None, *, now: datetime | None = None) -> str:
     """A stored time in the local zone; with `now` as short as today's date allows, else with date and zone."""
     if not text:
         return ""
-    moment = parse_utc(text).astimezone()
+    moment = here(parse_utc(text))
     if now is None:
         return f"{moment:%Y-%m-%d %H:%M:%S} {zone(moment)}"
-    here = now.astimezone()
-    if moment.date() == here.date():
+    now = here(now)
+    if moment.date() == now.date():
         return f"{moment:%H:%M:%S}"
-    return f"{moment:%m-%d %H:%M}" if moment.year == here.year else f"{moment:%Y-%m-%d}"
+    return f"{moment:%m-%d %H:%M}" if moment.year == now.year else f"{moment:%Y-%m-%d}"
+
+
+def here(moment: datetime) -> datetime:
+    """A moment in the local zone; in its own where that can't tell it: an hour after the year 9999, a TZ of days."""
+    try:
+        return moment.astimezone()
+    except (ValueError, OverflowError):
+        return moment
 
 
 def zone(moment: datetime) -> str:
     """The name of the local zone at a moment, e.g. `CET` or `UTC`."""
-    return moment.astimezone().tzname() or "local"
+    return here(moment).tzname() or "local"
 
 
 def span(seconds: float) -> str:

@@ -52,9 +52,9 @@ def read_specs(name: str, text: str) -> dict[int, dict[str, Any]]:
             continue
         try:
             specs[number] = _read(line, alike)
-        except (msgspec.DecodeError, ValueError) as error:
-            problems.append(f"{name}:{number}: {error}")
-        except UsageError as error:
+        except RecursionError:
+            problems.append(f"{name}:{number}: it is nested too deeply")
+        except (msgspec.DecodeError, ValueError, UsageError) as error:
             problems.append(f"{name}:{number}: {error}")
     if problems:
         more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
@@ -85,6 +85,8 @@ def _read(line: str, alike: dict[Any, dict[str, Any]]) -> dict[str, Any]:
         parts = _parts.decode(line)
     except msgspec.DecodeError:
         parts = {}
+    if _may_repeat(line, parts):
+        _refuse_repeated(line)
     if "type" not in parts or "command" in parts or not bytes(parts.get("key", b'"')).startswith(b'"'):
         return _spec(_decoder.decode(line))
     same = tuple((name, bytes(part)) for name, part in parts.items() if name not in ("payload", "key"))
@@ -97,6 +99,20 @@ def _read(line: str, alike: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     if "key" in parts:
         spec["key"] = checked_key(msgspec.json.decode(parts["key"]))
     return spec
+
+
+def _may_repeat(line: str, parts: dict[str, msgspec.Raw]) -> bool:
+    """May a key stand twice in it? The parser takes the last then; what is in a payload is looked at by the engine."""
+    return "env" in parts or "\\u" in line or any(line.count(f'"{name}"') > 1 for name in parts)
+
+
+def _refuse_repeated(line: str) -> None:
+    from .once_each import Unclear, read_json
+
+    try:
+        read_json(line)
+    except Unclear as error:
+        raise UsageError(str(error)) from None
 
 
 def _spec(line: Line) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def at_time(text: str, now: datetime | None = None) -> str:
     now = now or views.now()
     try:
         moment = _read(text.strip(), now)
-    except ValueError:
+    except (ValueError, OverflowError):  # no such form, or an hour that UTC has no year for
         raise UsageError(f"--at {text} can't be read", remedy=FORMS) from None
     if moment < now:
         raise UsageError(f"--at {text} is in the past", remedy="leave it out to run now")

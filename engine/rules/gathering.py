@@ -97,7 +97,12 @@ class Gathered:
         table = table.lower()
         path = self._type_path(key) if table == "types" else (table, *key.lower().split("__"))
         if not double:
-            if meant := meant_variable(name):
+            if table in LISTS or table == "types":
+                remedy = (
+                    f"write [[{table}]] in a file" if table in LISTS else "write TASKDECK_TYPES__NAME__KEY"
+                )
+                self._wrong((name,), origin, Wrong("this sets nothing", remedy))
+            elif meant := meant_variable(name):
                 self._wrong((name,), origin, Wrong("unknown variable", f"did you mean {meant}?"))
         elif table in LISTS:
             self._wrong(

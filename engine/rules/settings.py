@@ -259,6 +259,8 @@ def meant_variable(rest: str) -> str | None:
 OTHER_NAMES: dict[str, str | None] = {
     **dict.fromkeys(("DATABASE", "DB_PATH", "DB_FILE"), "TASKDECK_DB"),
     **dict.fromkeys(("CONFIG_FILE", "CONFIG_PATH"), "TASKDECK_CONFIG"),
+    **dict.fromkeys(("CONF", "CFG", "CONFG", "CONFIGURATION"), "TASKDECK_CONFIG"),
+    **dict.fromkeys(("LOG_LEVEL", "LOGLEVEL"), "TASKDECK_LOGGING__LEVEL"),
     "DB": None,
 }
 """Names that are likely slips, and one that is none."""

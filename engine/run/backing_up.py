@@ -17,7 +17,7 @@ import msgspec
 from ..clock import Clock, system_clock
 from ..config import Config, load
 from ..edge.paths import told_path
-from ..errors import Refused, StoreError, TaskdeckError, Unavailable, UsageError
+from ..errors import Refused, TaskdeckError, Unavailable, UsageError, kept_from
 from ..rules.timing import utc_text
 from ..store import backup
 from ..store.durable import published
@@ -62,7 +62,7 @@ def back_up(config: Config, target: Path | str | None, keep: int | None, clock: 
         removed = _remove_old(folder, config.db, keep) if folder and keep else []
     except OSError as error:
         what = f"the backup can't be written to {folder or target}"
-        raise StoreError(what, error.strerror or str(error), "name another place") from error
+        raise kept_from(error, what, "name another place") from error
     return msgspec.structs.replace(made, removed=[told_path(each) for each in removed])
 
 

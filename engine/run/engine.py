@@ -30,7 +30,7 @@ from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
-from ..errors import AlreadyRunning, Refused, StorageTrouble, StoreError, TaskdeckError, UsageError
+from ..errors import AlreadyRunning, Refused, StorageTrouble, TaskdeckError, UsageError, kept_from
 from ..rules.new_task import NewTask
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
@@ -39,7 +39,7 @@ from ..rules.timing import utc_text
 from ..store import processes, routes, tasks
 from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
-from ..store.transaction import refuse_what_is_no_database
+from ..store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 from ..store.writer import Writer
 from . import engine_rows as rows
 from . import groups, later, withstanding
@@ -191,6 +191,7 @@ class Engine:
         if warning := refuse_unfit_disk(self.config):
             log.warning("%s", warning)
         refuse_what_is_no_database(self.config.db)
+        refuse_what_is_read_only(self.config.db)
         deadline = self.clock.monotonic() + COMMANDS_TAKE
         while not self._acquire():
             holder = DatabaseLock.holder(self.config.db)
@@ -210,7 +211,7 @@ class Engine:
             return self._lock.acquire()
         except OSError as error:
             what = f"{self._lock.file} can't be made"
-            raise StoreError(what, error.strerror or str(error), "name another database with --db") from None
+            raise kept_from(error, what, "name another database with --db") from None
 
     async def _live(self) -> None:
         self._engine_id, self._started_at = await self.writer.write(

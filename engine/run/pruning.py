@@ -17,7 +17,7 @@ import msgspec
 from ..clock import Clock
 from ..config import Config
 from ..crash import crash_at
-from ..errors import StoreError, Unavailable, UsageError
+from ..errors import StoreError, Unavailable, UsageError, kept_from
 from ..rules.chain import Head, Row, first_break
 from ..rules.filters import Filter, parse
 from ..rules.retention import EVENTS_A_FILE, FAMILIES_A_FILE, Ages, ArchiveRow, archive_name
@@ -86,9 +86,7 @@ def prune(
                         return work.report(more=True)
     except OSError as error:
         what = f"an archive can't be written in {config.archive_directory}"
-        raise StoreError(
-            what, error.strerror or str(error), "nothing was cut; make room, and prune again"
-        ) from error
+        raise kept_from(error, what, "nothing was cut; make room, and prune again") from error
     return work.report()
 
 

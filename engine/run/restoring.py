@@ -73,7 +73,8 @@ def restore(
     """
     if not source.is_file():
         raise NotFound(
-            f"there is no file {source}", remedy="name a backup; see: ls " + str(config.backup_directory)
+            "an empty word names no backup" if source == Path() else f"there is no file {source}",
+            remedy="name a backup; see: ls " + str(config.backup_directory),
         )
     _refuse_a_log_beside(source)
     found = backup.check(source)

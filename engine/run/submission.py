@@ -19,6 +19,7 @@ from ..rules.patterns import pattern
 from ..rules.payloads import decode, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
+from .references import VARIABLE
 
 if TYPE_CHECKING:
     from ..rules.redaction import Redactor
@@ -212,16 +213,27 @@ def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
                 f"argument {number} is longer than {ARGUMENT_LIMIT} bytes", remedy="put it in a file"
             )
     _refuse_secrets(redactor, list(argv), "command line")
+    return {"argv": list(argv), **_surroundings(command, redactor)}
+
+
+def _surroundings(command: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Where and how a command runs."""
+    cwd = command.get("cwd") or "/"
+    if not isinstance(cwd, str) or "\0" in cwd or not cwd.startswith("/"):
+        raise InvalidPayload("cwd must be the whole path of a directory", f"this is {str(cwd)[:80]!r}")
     environment = command.get("env") or {}
     if not isinstance(environment, Mapping) or not all(
         isinstance(value, str) for value in environment.values()
     ):
         raise InvalidPayload("env must map names to texts or references")
+    for name in environment:
+        if not isinstance(name, str) or not VARIABLE.fullmatch(name):
+            raise InvalidPayload(f"{str(name)[:40]!r} can't be the name of a variable")
     _refuse_secrets(redactor, dict(environment), "env")
     pause = command.get("pause") or "stop"
     if pause not in ("stop", "checkpoint"):
         raise InvalidPayload(f"pause must be stop or checkpoint, not {pause!r}")
-    return {"argv": list(argv), "cwd": command.get("cwd") or "/", "env": dict(environment), "pause": pause}
+    return {"cwd": cwd, "env": dict(environment), "pause": pause}
 
 
 def _refuse_secrets(redactor: Redactor, value: Any, where: str) -> None:
@@ -243,7 +255,7 @@ def _holdings(spec: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError("allow_direct must be true or false", f"this is {direct!r}")
     try:
         words = needs_text(parse_needs(needs)) if needs else []
-        group = parse_group(route) if route else None
+        group = parse_group(route) if route is not None else None
     except ValueError as error:
         raise UsageError("what the task needs can't be read", str(error)) from None
     return {"needs": encode(words) if words else None, "route": group, "allow_direct": direct}
@@ -251,7 +263,7 @@ def _holdings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _target(given: Any, payload: str) -> str:
     """The host that the task works on: as it is named, else that of the `url` in its payload."""
-    if given:
+    if given is not None:
         try:
             return named_host(str(given))
         except ValueError:
@@ -325,7 +337,7 @@ def _tags(tags: Any, redactor: Redactor) -> list[str]:
     if not isinstance(tags, list | tuple) or len(tags) > 20:
         raise UsageError("tags must be a list of at most 20 texts")
     for tag in tags:
-        if not isinstance(tag, str) or not 0 < len(tag) <= 64 or not tag.isprintable():
+        if not isinstance(tag, str) or not tag.strip() or len(tag) > 64 or not tag.isprintable():
             raise UsageError("a tag is 1 to 64 printable characters", f"this is {str(tag)[:40]!r}")
     _refuse_secrets(redactor, list(tags), "tags")
     return list(tags)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..clock import Clock
 from ..crash import crash_at
-from ..errors import StoreError, Unavailable
+from ..errors import NotPermitted, StorageTrouble, StoreError, Unavailable, kept_from
 from ..rules.timing import add_seconds, seconds_between, utc_text
 from .events import Event, PendingEvent, append, payload_text
 
@@ -60,6 +60,20 @@ def marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
+def refuse_what_is_read_only(path: Path) -> None:
+    """Raise `StorageTrouble`, or `NotPermitted` for another user's, where the database or a part of it can't be written.
+
+    Asked before it is opened: SQLite would make its log beside a read-only database as read-only as that, and the log would
+    stay so, unnamed in every later error.
+    """
+    for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        if os.access(part, os.W_OK) or not part.exists():
+            continue
+        if part.stat().st_uid != os.geteuid():
+            raise NotPermitted(f"{part} can't be written", "it is another user's", "ask as its owner")
+        raise StorageTrouble(f"{part} can't be written", "it is read-only", "make it writable")
+
+
 def refuse_what_is_no_database(path: Path) -> None:
     """Raise `StoreError` for something that can't be a database: looked at before anything is made beside it."""
     try:
@@ -67,9 +81,7 @@ def refuse_what_is_no_database(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StoreError(
-            f"{path} can't be used", error.strerror or str(error), "name another with --db"
-        ) from None
+        raise kept_from(error, f"{path} can't be used", "name another with --db") from None
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(
             f"{path} can't be used as a database", "it is no regular file", "name another with --db"

@@ -14,16 +14,32 @@ import pytest
 import pytest_asyncio
 
 from taskdeck.engine.clock import ManualClock
-from taskdeck.engine.errors import StorageTrouble
+from taskdeck.engine.errors import NotPermitted, StorageTrouble
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.storage import Fault
 from taskdeck.engine.store.database import open_for_writing
-from taskdeck.engine.store.transaction import Transaction
+from taskdeck.engine.store.transaction import Transaction, refuse_what_is_read_only
 from taskdeck.engine.store.writer import WAL_KEPT, Writer
 from tests.faults import fault
 from tests.scarce import on_a_small_disk, short_files
 
 NOW = "2026-11-29T12:00:00.000000Z"
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-shm"])
+def test_a_read_only_part_of_a_database_is_named_before_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    path, kept = tmp_path / "taskdeck.db", tmp_path / f"taskdeck.db{part}"
+    for each in ("", "-wal", "-shm"):
+        (tmp_path / f"taskdeck.db{each}").touch()
+    refuse_what_is_read_only(path)
+    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != kept)  # root may write everything
+    with pytest.raises(StorageTrouble, match=f"{kept} can't be written: it is read-only"):
+        refuse_what_is_read_only(path)
+    monkeypatch.setattr(os, "geteuid", lambda: kept.stat().st_uid + 1)
+    with pytest.raises(NotPermitted, match=f"{kept} can't be written: it is another user's"):
+        refuse_what_is_read_only(path)
 
 
 @pytest.fixture

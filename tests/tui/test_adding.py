@@ -389,3 +389,89 @@ def test_what_never_ends_is_not_read_for_ever(taskdeck: Calls, monkeypatch: pyte
     )
     ended = taskdeck("add", "-f", "-", stdin="y\n" * (1 << 20), code=2)
     assert "standard input is larger than 1 MiB" in ended.err
+
+
+@fault("TF212")
+def test_what_a_parameter_says_twice_or_without_end_is_refused_and_not_passed_over(taskdeck: Calls) -> None:
+    for words, why in [
+        (["-p", 'x={"a": 1, "a": 2}'], 'the key "a" stands twice'),
+        (["-p", f"x={'[' * 20_000}"], "nested too deeply"),
+        (["-p", f"x={'1' * 5_000}"], "too many digits"),
+        (['{"a": 1, "a": 2}', "-p", "b=1"], 'the key "a" stands twice'),
+        (['{"a":' * 20_000, "-p", "b=1"], "nested too deeply"),
+    ]:
+        assert why in taskdeck("add", "http", *words, code=2).err
+    assert not taskdeck.db.exists()
+
+
+@fault("TF212")
+def test_a_line_that_says_a_thing_twice_or_is_nested_without_end_adds_nothing(taskdeck: Calls) -> None:
+    deep = '{"type": "http", "payload":' + "[" * 20_000 + "]" * 20_000 + "}"
+    lines = [
+        '{"command": ["true"], "command": ["false"]}',
+        '{"command": ["true"], "priority": 1, "priority": 2}',
+        '{"command": ["true"], "env": {"A": "1", "A": "2"}}',
+        '{"type": "http", "payload": {}, "payload": {}}',
+        '{"type": "http", "payload": {}, "k\\u0065y": "a", "key": "b"}',
+        deep,
+    ]
+    for line in lines:
+        told = taskdeck("add", "-f", "-", stdin=line, code=2).err
+        assert "standard input:1:" in told
+        assert ("nested too deeply" if line is deep else "stands twice") in told
+    ok = '\ufeff{"command": ["true"], "env": {"key": "\\"key\\"", "A": "\\u00e9"}, "key": "x"}\n'
+    assert taskdeck("add", "-f", "-", stdin=ok).out == "1\n"
+
+
+def test_an_option_without_a_word_is_a_variable_that_was_not_set_and_never_a_task_without_it(
+    taskdeck: Calls,
+) -> None:
+    for option in ("--route", "--target", "--cwd", "--tag", "--needs", "--key"):
+        told = taskdeck("add", option, "", "--", "true", code=2).err
+        assert told.count("\n") == 1, option
+    for field in ("route", "target", "cwd"):
+        taskdeck("add", "-f", "-", stdin=f'{{"command": ["true"], "{field}": ""}}', code=2)
+    assert not taskdeck.db.exists()
+    taskdeck("add", "--", "true")
+    assert "no task id was given" in taskdeck("events", "--task", "", code=2).err
+    assert "an empty word names no backup" in taskdeck("restore", "", code=3).err
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ('"cwd": 1', "cwd must be the whole path"),
+        ('"cwd": "~/x"', "cwd must be the whole path"),
+        ('"cwd": "/a\\u0000"', "cwd must be the whole path"),
+        ('"env": {"A=B": "1"}', "'A=B' can't be the name of a variable"),
+        ('"env": {"": "1"}', "'' can't be the name of a variable"),
+    ],
+)
+def test_a_command_that_no_attempt_could_start_is_refused_when_it_is_added(
+    taskdeck: Calls, more: str, why: str
+) -> None:
+    assert why in taskdeck("add", "shell", f'{{"argv": ["true"], {more}}}', code=4).err
+
+
+def test_a_moment_that_utc_has_no_year_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    for zone, text in (("Europe/Berlin", "0001-01-01 00:00"), ("America/New_York", "9999-12-31 23:59")):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        with pytest.raises(UsageError, match="can't be read"):
+            at_time(text)
+
+
+@fault("TF202")
+def test_settings_of_a_type_or_pool_that_nobody_declares_are_told_by_the_check(taskdeck: Calls) -> None:
+    (taskdeck.folder / "tasks.py").write_text(
+        'from taskdeck.engine import task\n\n@task("greet")\nasync def greet(ctx, params: dict): ...\n'
+    )
+    (taskdeck.folder / "config.toml").write_text(
+        '[taskdeck]\nhandlers = ["tasks.py"]\n[types.greeet]\ntimeout = "1m"\n[types.greet]\nneeds = ["gqu:2"]\n'
+    )
+    told = taskdeck("config", "check").err
+    assert 'config.toml:4: types.greeet: no handler declares this type (did you mean "greet"?)' in told
+    assert "config.toml:6: types.greet.needs: no resource is in the pool gqu" in told
+    assert len(taskdeck("config", "check", "--json").lines[0]["warnings"]) == 2

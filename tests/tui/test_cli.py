@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from taskdeck.engine import commands
 from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.errors import TaskdeckError
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls
@@ -73,6 +76,33 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     names = "database exists engine stopping config counts workers holds leftovers anchor storage descendants"
     names += " alerts gave_up answers"
     assert set(found) == set(nothing) == set(names.split())
+
+
+@fault("TF257")
+def test_status_tells_the_rest_where_another_user_keeps_the_anchors_to_himself(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    seed.task()
+    (taskdeck.folder / "taskdeck.db.anchors").mkdir()  # can't be read, by root neither
+    (found,) = taskdeck("status", "--json").lines
+    assert found["counts"]["PENDING"] == 1
+    assert found["anchor"] is None
+    assert "anchors can't be read" in found["anchor_trouble"]
+    assert "anchors can't be read" in taskdeck("status").out
+
+
+def test_what_the_system_keeps_from_us_is_exit_77_and_what_is_broken_is_not(tmp_path: Path) -> None:
+    class Kept(DatabaseLock):
+        number = 0
+
+        def acquire(self) -> bool:
+            raise OSError(self.number, "no")
+
+    for number, code in ((errno.EACCES, 77), (errno.EPERM, 77), (errno.EROFS, 1)):
+        Kept.number = number
+        with pytest.raises(TaskdeckError, match="can't be made") as told:
+            commands.take(Kept(tmp_path / "taskdeck.db"))
+        assert told.value.exit_code == code
 
 
 def test_status_fits_the_screen_tells_trouble_first_and_what_comes_next(taskdeck: Calls, seed: Seed) -> None:

@@ -95,6 +95,24 @@ def test_times_are_shown_in_the_local_zone_with_its_name(monkeypatch: pytest.Mon
         time.tzset()
 
 
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "UTC+99", "UTC-24", "Nowhere/Bogus"])
+def test_a_time_that_the_local_zone_can_not_tell_is_told_in_utc(
+    monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        now = datetime(2026, 11, 29, 20, 0, tzinfo=UTC)
+        assert look.local("9999-12-31T23:59:59.999999Z", now=now) == "9999-12-31"
+        assert look.local("9999-12-31T23:59:59.999999Z").startswith("9999-12-31 23:59:59 ")
+        assert look.local("2026-11-29T17:12:40.123456Z")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0s"), (5.9, "5s"), (200, "3m20s"), (7500, "2h05m"), (273600, "3d4h")]
 )

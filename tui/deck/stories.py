@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from taskdeck.engine import views
 
+from .. import format as look
 from .states import Glyphs
 from .widgets.virtual_list import Cell, Column
 
@@ -65,10 +66,10 @@ def event_cells(row: EventRow, now: datetime, glyphs: Glyphs) -> Cells:
     """Events of one kind in a line."""
     event = row.last
     sign, shape = LEVELS.get(event.level, (" ", ""))
-    moment = views.parse_utc(event.created_at).astimezone()
+    moment = look.here(views.parse_utc(event.created_at))
     thing = event.resource_id or event.route_id
     about = thing or (f"#{event.task_id}" if event.task_id else "")
-    same_day = moment.date() == now.astimezone().date()
+    same_day = moment.date() == look.here(now).date()
     times = f" (×{row.times})" if row.times > 1 else ""
     return {
         "at": (f"{moment:%H:%M:%S}" if same_day else f"{moment:%d %H:%M}", "dim"),

@@ -161,7 +161,7 @@ def _payload(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
 def _events(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
     lines = []
     for event in reversed(found.events):
-        moment = views.parse_utc(event.created_at).astimezone()
+        moment = look.here(views.parse_utc(event.created_at))
         lines.append(look.cut(f"{moment:%H:%M:%S} {look.tidy(story(event, glyphs))}", width))
     return lines
 

@@ -35,7 +35,7 @@ def events(
     """Show what happened, oldest first."""
     line: CommandLine = ctx.obj
     wanted = views.parse_events(filters or [])
-    if task:
+    if task is not None:
         wanted = msgspec.structs.replace(wanted, tasks=wanted.tasks + tuple(views.ids(task)))
     teller = Teller(line)
     with views.open_view(line.config) as view:
@@ -93,7 +93,7 @@ class Teller:
 
 
 def _local(event: views.EventView) -> datetime:
-    return views.parse_utc(event.created_at).astimezone()
+    return look.here(views.parse_utc(event.created_at))
 
 
 def _day(event: views.EventView) -> str:

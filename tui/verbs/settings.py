@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from taskdeck.engine.config import Config, base_folder, read_secrets
+from taskdeck.engine.config import Config, base_folder, meant_for_nobody, read_secrets
 from taskdeck.engine.errors import ConfigError, Refused, Unavailable
 
 from .. import output
@@ -41,6 +41,9 @@ def check(ctx: typer.Context) -> int:
     found = line.config
     types, problems = _handlers(found)
     warnings = [str(problem) for problem in read_secrets(found)[1]]
+    warnings += [
+        str(problem) for problem in meant_for_nobody(found, None if problems else {*types, *BUILT_IN})
+    ]
     if line.json:
         file = str(found.file) if found.file else None
         output.json_line(
@@ -53,7 +56,7 @@ def check(ctx: typer.Context) -> int:
 
 def _handlers(found: Config) -> tuple[list[str], list[str]]:
     """The types that load, and what is wrong; nothing is started where no handler is named."""
-    if not found.taskdeck.handlers:
+    if not found.taskdeck.handlers and not set(found.types) - set(BUILT_IN):
         return [], []
     from taskdeck.engine import commands
 

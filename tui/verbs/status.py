@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from taskdeck.engine import views
-from taskdeck.engine.errors import NotFound
+from taskdeck.engine.errors import NotFound, NotPermitted
 
 from .. import format as look
 from .. import output
@@ -59,7 +59,6 @@ def _gather(line: CommandLine) -> dict[str, Any]:
     base: dict[str, Any] = {"database": str(line.config.db), "gave_up": views.gave_up(line.config) or None}
     try:
         with views.open_view(line.config) as view:
-            anchors = view.anchors()
             engine = view.engine()
             told = description(line) if engine.running else {}
             if told:  # a supervisor may have been killed since the engine noted it
@@ -77,7 +76,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "holds": view.holds(),
                 "alerts": view.alerts(),
                 "leftovers": view.leftovers(),
-                "anchor": anchors[-1] if anchors else None,
+                **_anchored(view),
             }
     except NotFound:
         nothing = {"counts": {}, "workers": [], "holds": [], "alerts": [], "leftovers": [], "anchor": None}
@@ -87,6 +86,15 @@ def _gather(line: CommandLine) -> dict[str, Any]:
         running |= {"answers": bool(told) if engine.running else None}
         running |= {key: told.get(key) for key in ("config", "storage", "descendants")}
         return base | {"exists": False} | running | nothing
+
+
+def _anchored(view: views.View) -> dict[str, Any]:
+    """The last anchor; where another user may not read it, that is all that is not told."""
+    try:
+        anchors = view.anchors()
+    except NotPermitted as error:
+        return {"anchor": None, "anchor_trouble": str(error)}
+    return {"anchor": anchors[-1] if anchors else None}
 
 
 def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
@@ -107,7 +115,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
             ("storage", _storage(found["storage"])),
             ("trees", found["descendants"] or ""),
-            ("audit", _anchor(found["anchor"])),
+            ("audit", found.get("anchor_trouble") or _anchor(found["anchor"])),
             ("next", "\n".join(next_steps(found["counts"], found["engine"]))),
         ],
         width=output.width(),

@@ -53,7 +53,7 @@ class Header(Static):
         width = self.size.width or 80
         left = [Content.styled("taskdeck", "bold"), *self._engine(), *self._held()]
         left += [Content.styled("slow link", "reverse")] if self.is_slow else []
-        right = f"{views.now().astimezone():%H:%M}"
+        right = f"{look.here(views.now()):%H:%M}"
         room = width - len(right) - 1
         counts = self._counts()
         # Where not all have room with two blanks between them, they have one.
