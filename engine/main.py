@@ -19,6 +19,7 @@ from msgspec import Struct
 from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
+from .edge.leaving import leave
 from .edge.locks import DatabaseLock, is_held
 from .edge.paths import gave_up_file
 from .errors import AlreadyRunning, TaskdeckError, Unavailable, UsageError
@@ -291,4 +292,4 @@ if __name__ == "__main__":
     # Blocked in whoever became our supervisor meanwhile, and inherited from it.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     gc.disable()  # until all is loaded: what is loaded stays, and looking through it takes an eighth of a start
-    sys.exit(serve(sys.argv[1:]))
+    leave(serve(sys.argv[1:]))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.faults import known
@@ -55,6 +56,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     if wrong:
         raise pytest.UsageError("@fault must name rows of tests/data/faults.jsonl:\n  " + "\n  ".join(wrong))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # One of several processes: of four messages a test the one that the main process needs is a third of what they cost.
+    if hasattr(config, "workerinput") and config.option.durations is None and not config.option.xmlpath:
+        config.pluginmanager.register(OneReport())
+
+
+class OneReport:
+    """Tells of each test how it ended, and of its set-up and clean-up where something is to be told of them."""
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,9 +31,8 @@ DEEPEST = 100
 SHORT, MOST_CLEAN = 64, 4096
 """Characters of a text of which is remembered that it holds no secret, and how many such texts are."""
 
-_SIGNS = pattern(
-    r"pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|psk|pat|otp|pw|密|口令", re.IGNORECASE
-)
+_SIGNS = tuple(sorted(word_set("pass pw secret token key auth cred cookie jwt bearer psk pat otp 密 口令")))
+"""One of them is in each name of a secret. Looked for one by one: a pattern of all of them takes ten times as long."""
 _NAME = pattern(
     r"(?<![A-Za-z0-9_.$-])(?P<dashes>-{0,2})(?P<name>[A-Za-z_密口][A-Za-z0-9_.码令钥-]{0,80})"
     r"(?P<between>\\{0,4}[\"']?\]?[ \t]{0,4}(?::=|=>|[:=：])(?:[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n)?[ \t]{0,16}"
@@ -115,7 +114,7 @@ class Redactor:
     def _spans(self, text: str) -> list[Span]:
         spans = [span for span in shapes(text) if not _NO_SECRET.fullmatch(text, span.start, span.end)]
         spans += self._configured(text)
-        if self._names.has_own or _SIGNS.search(text):
+        if self._names.has_own or _is_any_in(text.lower()):
             spans += self._named(text)
         if " -" in text and tool_named(text):
             spans += _by_tools(text)
@@ -255,6 +254,10 @@ class Redactor:
                 yield Finding(place, f"value of {masked}")
             elif not is_secret:
                 yield from self._findings(item, place, depth)
+
+
+def _is_any_in(lower: str) -> bool:
+    return any(sign in lower for sign in _SIGNS)
 
 
 def find_secrets(value: Any, redactor: Redactor | None = None) -> list[Finding]:

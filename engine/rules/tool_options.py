@@ -1,7 +1,7 @@
 """Short options behind which known tools take a secret (`mysql -pPASSWORD`, `curl -u user:PASSWORD`).
 
-A table and one guess: behind a bare `-p` of an unknown tool, a word of letters and digits is taken for a
-password.
+A table and two guesses: behind a bare `-p` of an unknown tool, a word of letters and digits is taken for a password, and
+behind an option of any tool that ends in `auth` or `login`, what has the form of `user:secret`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ _LOGIN = {
 _SLASHED = frozenset(("sqlplus", "rman", "expdp", "impdp", "exp", "imp", "sqlldr"))
 """Tools whose first word may be `user/secret@database`."""
 _SETTERS = frozenset(("set", "config", "configure", "config:set"))
-_LOGIN |= {"ab": "-A -P", "rpcclient": "-U --user", "net": "-U --user", "xh": "-a --auth"}
+_LOGIN |= {
+    "ab": "-A -P",
+    "rpcclient": "-U --user",
+    "net": "-U --user",
+    "xh": "-a --auth",
+    "lftp": "-u --user",
+}
+_ANY_LOGIN = pattern(r"--?(?:\w+-)*(?:auth|login|userpwd)")
+"""Options that no tool means otherwise; `--user` may be a user and a group."""
 # Tools that mean something else by -p: no guess there.
 _OTHER_P = word_set(
     "mkdir cp ssh scp sftp nmap pytest py.test tar make install rsync python python3 ps netstat lsof ss kill pgrep psql "
@@ -48,6 +56,8 @@ _TOOL_IN_TEXT = pattern(
     + "|".join(sorted(map(re.escape, frozenset(_WHOLE) | frozenset(_LOGIN)), reverse=True))
     + r")(?![\w.-])"
 )
+_BEHIND_USER = pattern("[:%,]")
+_LIKE_LOGIN = pattern(r"[^\s:/%,]+[:%](?!//|\d{1,5}$)\S+")
 _LIKE_PASSWORD = pattern(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s/.,:=\\@-]{6,64}")
 
 
@@ -105,15 +115,28 @@ def _is_port(tool: str, text: str) -> bool:
 
 def _login(tool: str, before: str, item: str) -> int | None:
     """Where the secret of `user:secret` begins, behind the option or written together with it."""
-    start = None
+    start = _guessed_login(before, item)
     for option in _LOGIN.get(tool, "").split():
         joined = option if len(option) == 2 else f"{option}="
         if before == option:
             start = 0
         elif item.startswith(joined) and len(item) > len(joined):
             start = len(joined)
-    found = re.compile("[:%]").search(item, start) if start is not None else None
+    found = _BEHIND_USER.search(item, start) if start is not None else None
     return found.end() if found else None
+
+
+def _guessed_login(before: str, item: str) -> int | None:
+    """Where `user:secret` begins behind `--auth` of any tool; no reference, no address (`h:22`) and no URL."""
+    option, equals, value = item.partition("=")
+    behind = _ANY_LOGIN.fullmatch(before) is not None
+    if not behind:
+        if not equals or not _ANY_LOGIN.fullmatch(option):
+            return None
+        item = value
+    if _is_reference(item) or not _LIKE_LOGIN.fullmatch(item):
+        return None
+    return 0 if behind else len(option) + 1
 
 
 def _is_reference(text: str) -> bool:

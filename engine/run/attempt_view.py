@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from .attempt_messages import Run
 from .held import Held
-from .messages import Run
 
 
 class AttemptView:

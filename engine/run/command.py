@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 
-from ..edge.spawn import Child, start
+from ..edge.spawn import Child, command_environment, start
 from ..rules import failures, payloads
 from ..rules.failures import Failure, FailureClass
 from ..rules.references import kind_of
@@ -24,7 +26,7 @@ from .messages import Outcome, Welcome
 from .process_call import STATUS_LOST, ProcessCall
 from .protocol import CHECKPOINT_LIMIT, LineProtocol
 from .references import resolved
-from .shell import ShellPayload, environment, failure_class_of_codes
+from .shell import ShellPayload
 from .strays import Commands
 
 
@@ -58,7 +60,7 @@ class Command(ProcessCall):
         if self.attempt.run.step:
             given["TASKDECK_ROLLBACK"] = self.attempt.run.step
         allowed = [name for name in self._settings.environment if self._may_inherit(name)]
-        env = environment(self._asked, os.environ, allowed, given)
+        env = _environment(self._asked, os.environ, allowed, given)
         cwd = self._payload.cwd or None
         return lambda: start(self._payload.argv, cwd=cwd, env=env, pass_fds=[fd])
 
@@ -67,7 +69,7 @@ class Command(ProcessCall):
 
     def _judge(self, code: int | None, tail: str) -> Outcome:
         run = self.attempt.run
-        meanings = failure_class_of_codes(run.exit_codes)
+        meanings = _failure_class_of_codes(run.exit_codes)
         failure = STATUS_LOST if code is None else failures.from_exit(code, meanings)
         if failure is None:
             return Outcome(run.task_id, run.fence, "succeeded", exit_code=code, tail=tail)
@@ -99,3 +101,23 @@ def _payload(text: str) -> ShellPayload:
         return _plain.decode(text)
     except msgspec.MsgspecError:  # the strict way is slower, and says exactly what is wrong
         return params.convert(ShellPayload, payloads.decode(text, where="payload"))
+
+
+def _environment(
+    asked: Mapping[str, str], own: Mapping[str, str], allowed: list[str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """The command's variables: allowed ones of `own`, those that the payload asks for, then `given`."""
+    found = command_environment(own, allowed, {**asked, **given})
+    return found | {"PATH": _with_taskdeck(found.get("PATH", os.defpath))}
+
+
+@lru_cache(maxsize=64)
+def _with_taskdeck(path: str) -> str:
+    """`path` with the directory of our own programs at its end, so that a command finds `taskdeck op` and `taskdeck add`."""
+    ours = os.path.dirname(sys.executable)
+    return path if ours in path.split(os.pathsep) else f"{path}{os.pathsep}{ours}"
+
+
+def _failure_class_of_codes(exit_codes: Mapping[str, str]) -> dict[int, str]:
+    """The configured map of exit codes with numbers as keys; what is no number was refused by the configuration."""
+    return {int(code): meaning for code, meaning in exit_codes.items() if code.lstrip("-").isdigit()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,6 @@ from ..store import (
     slots,
     tasks,
 )
-from ..store.batches import Begun
 from ..store.rollback import ending_of
 from ..store.slots import NotEnough
 from ..store.transaction import Transaction
@@ -151,38 +151,35 @@ def _begin_plain(
 def _begin_all(
     tx: Transaction, ids: list[int], worker_id: int, limits: Limits, policies: Policies
 ) -> list[Run]:
-    rows = {row["id"]: row for row in batches.fresh(tx, ids)}
-    new = [
-        (task_id, number, log_path(limits.logs, task_id, number))
-        for task_id, number in ((each, rows[each]["attempt"] + 1) for each in ids if each in rows)
-    ]
-    begun = batches.begin_all(tx, new, worker_id, limits.lease) if new else []
-    paths = {task_id: path for task_id, _, path in new}
-    return [_fresh_run(rows[each.task_id], each, paths[each.task_id], policies) for each in begun]
+    begun = batches.begin_all(tx, ids, worker_id, limits.lease, partial(log_path, limits.logs))
+    return [_fresh_run(row, policies) for row in begun]
 
 
-def _fresh_run(seen: Mapping[str, Any], begun: Begun, path: str, policies: Policies) -> Run:
+def _fresh_run(row: Mapping[str, Any], policies: Policies) -> Run:
     """For an attempt that holds nothing and begins at the beginning."""
-    policy = policies.of(seen)
+    policy = policies.of(row)
     return _run(
-        seen,
-        begun,
-        path,
+        row,
+        row["attempt_id"],
+        row["number"],
+        row["log_path"],
         policy,
-        payload=seen["payload"],
+        payload=row["payload"],
         checkpoint="{}",
         checkpoint_seq=0,
         checkpoint_version=policy.checkpoint_version,
     )
 
 
-def _run(task: Mapping[str, Any], begun: Begun, path: str, policy: Policy, **more: Any) -> Run:
-    """What a worker is sent of an attempt that was just opened; `task` is the row, as it is or as it was before."""
+def _run(
+    task: Mapping[str, Any], attempt_id: int, number: int, path: str, policy: Policy, **more: Any
+) -> Run:
+    """What a worker is sent of an attempt that was just opened; `task` is the row as it is now."""
     return Run(
-        task_id=begun.task_id,
-        attempt_id=begun.attempt_id,
-        attempt=begun.number,
-        fence=begun.fence,
+        task_id=task["id"],
+        attempt_id=attempt_id,
+        attempt=number,
+        fence=task["fence"],
         type=task["type"],
         timeout=policy.timeout,
         log_path=path,
@@ -325,8 +322,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
     held = {"resources": holdings.resources, "route": holdings.route}
-    begun = Begun(task["id"], task["fence"], attempt_id, task["attempt"])
-    return _run(task, begun, path, policy, **held, **own)
+    return _run(task, attempt_id, task["attempt"], path, policy, **held, **own)
 
 
 def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:

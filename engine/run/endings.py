@@ -16,7 +16,7 @@ from ..rules.cleaning import clean
 from ..rules.failures import Failure, FailureClass
 from ..rules.redaction import Redactor
 from ..rules.timing import format_duration
-from .messages import Outcome, Run
+from .attempt_messages import Outcome, Run
 
 MAX_MESSAGE = 2000
 MAX_LOG_LINE = 64 * 1024

@@ -26,8 +26,8 @@ from ..rules.patterns import pattern
 from ..rules.redaction import Redactor
 from ..rules.timing import parse_duration
 from . import declared, params, undo
+from .attempt_messages import TypeInfo
 from .http_payload import HttpPayload
-from .messages import TypeInfo
 from .shell import ShellPayload
 from .undo import Step
 
@@ -164,8 +164,22 @@ def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registr
     return registry
 
 
+def load_type(name: str, source: str, root: Path) -> Registry:
+    """Import the one file or module that declares a type, for a process that runs nothing else: of what is declared there
+    only this type is looked at. Never raises for theirs."""
+    root = root.resolve()
+    registry = Registry()
+    _load_one(registry, source, source, root, lambda: _import_entry(source, root), only=name)
+    return registry
+
+
 def _load_one(
-    registry: Registry, where: str, source: str, root: Path, import_it: Callable[[], ModuleType]
+    registry: Registry,
+    where: str,
+    source: str,
+    root: Path,
+    import_it: Callable[[], ModuleType],
+    only: str | None = None,
 ) -> None:
     before = len(_declared)
     module: ModuleType | None = None
@@ -174,7 +188,8 @@ def _load_one(
     except (Exception, SystemExit) as error:  # somebody else's code; a file's failure is its own
         registry.problems.append(f"{where}: {_story(error)}")
     for declaration in _new(before, module):
-        _register(registry, declaration, where, source, root)
+        if only in (None, declaration.name):
+            _register(registry, declaration, where, source, root)
 
 
 def _new(before: int, module: ModuleType | None) -> Iterable[Declaration]:

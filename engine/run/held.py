@@ -17,8 +17,8 @@ from msgspec import structs
 from ..edge import probe_errors
 from ..rules.failures import Failure, FailureClass
 from ..rules.redaction import Redactor
+from .attempt_messages import LeasedRoute, Run
 from .endings import SECRETS, failure_of, safe
-from .messages import LeasedRoute, Run
 from .route_words import is_of_proxy, told_by_forwarder
 from .ways_out import BLAMED, place_of
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from ..errors import InvalidPayload
 from ..rules import payloads
 from ..rules.checkpoints import NOTHING_SAVED
+from .attempt_messages import Run
 from .endings import InDoubt, safe
 from .handlers import Handler
-from .messages import Run
 
 
 class NoValidCheckpoint(InDoubt):

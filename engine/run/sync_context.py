@@ -19,11 +19,11 @@ from ..errors import TaskdeckError
 from ..rules import checkpoints, payloads
 from ..rules.hosts import named_host
 from ..rules.patterns import pattern
+from .attempt_messages import Run
 from .attempt_view import AttemptView
 from .endings import InDoubt, log_line
 from .handlers import Handler
 from .held import Held
-from .messages import Run
 from .resuming import Resumed
 from .sync_link import Stops, WorkerLink
 from .undo import chosen, of_run

@@ -7,23 +7,29 @@ anything else.
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # what is loaded stays, and most such processes end before there is anything to collect
+
 import os
 import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from .. import StopRequested
 from ..clock import Clock, SystemClock
+from ..edge.leaving import leave
+from ..garbage import begin_collecting
 from ..rules import payloads
 from ..rules.failures import Failure, FailureClass
+from .attempt_messages import Run
 from .endings import InDoubt, Judged, told
-from .handlers import Handler, load
+from .handlers import Handler, load_type
 from .held import Held
-from .messages import Run
 from .resuming import resume
 from .sync_context import SyncContext
 from .sync_link import Stops, WorkerLink
@@ -42,8 +48,8 @@ def main() -> int:
         run = msgspec.convert(given["run"], Run)
         stops.listen()
         said = _ended(given, run, link, stops, clock)
-        if not link.is_ours:
-            _end_child(0)
+        if not link.is_ours:  # the handler forked this process: the attempt hears nothing of its end
+            leave(0)
         link.ask(**said)
     except StopRequested:  # the worker is gone: nobody is there to be told
         return 1
@@ -59,13 +65,14 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
     try:
         with stops.let_in():
             handler = _load(given["source"], Path(given["root"]), run.type)
+        begin_collecting()
         if not link.is_ours:  # the file forked while it was loaded
-            _end_child(0)
+            leave(0)
         context = SyncContext(run, held, handler, link, stops, clock)
         context.begin(resume(run, handler))
         result = context.roll_back() if run.step else _call(handler, context, stops, run.payload)
         if not link.is_ours:
-            _end_child(0)
+            leave(0)
         return {"returned": "" if result is None else payloads.encode(result)}
     except InDoubt as error:
         return {"in_doubt": str(error)}
@@ -73,16 +80,16 @@ def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, cloc
         if isinstance(error, StopRequested) and stops.asked:
             return {"stopped": True}
         if isinstance(error, SystemExit) and isinstance(error.code, int | None) and not link.is_ours:
-            _end_child(error.code or 0)
+            leave(error.code or 0)
         sys.stdout.flush()
         sys.stderr.write(held.redactor.text(told(error)).rstrip() + "\n")
         if not link.is_ours:
-            _end_child(1)
+            leave(1)
         return {"failed": msgspec.to_builtins(held.failure(error, clock.utc()))}
 
 
 def _load(source: str, root: Path, name: str) -> Handler:
-    registry = load([source], root, plugins=False)
+    registry = load_type(name, source, root)
     handler = registry.get(name)
     if handler is None or not handler.info.sync:
         why = "; ".join(registry.problems) or "its file declares it no more"
@@ -104,14 +111,6 @@ def _call(handler: Handler, context: SyncContext, stops: Stops, payload: str) ->
     finally:
         context.settle(succeeded=bool(results))
     return results[0]
-
-
-def _end_child(code: int) -> NoReturn:
-    """End this process, which the handler forked; the attempt hears nothing of it."""
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code & 255)
 
 
 if __name__ == "__main__":

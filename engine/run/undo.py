@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ..rules import payloads
 from ..rules.failures import Failure, FailureClass
+from .attempt_messages import Run
 from .endings import InDoubt, Judged
-from .messages import Run
 
 ATTRIBUTE = "__taskdeck_rollback__"
 LONGEST_NAME = 100

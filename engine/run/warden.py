@@ -91,7 +91,6 @@ class Warden:
         self.socket_path = socket_path
         """Where the workers that it starts find the engine."""
         self._code_version = code_version
-        self._handlers = starting.handlers_fingerprint(config)
         self._outcomes = outcomes
         self._on_change = on_change
         self._foundlings = foundlings or Foundlings()
@@ -108,6 +107,7 @@ class Warden:
 
     def adopt(self, survivors: list[dict[str, Any]]) -> None:
         """Take over workers (their rows) that outlived their engine: they are waited for, and watched as all others are."""
+        handlers = starting.handlers_fingerprint(self.config) if survivors else ""
         for row in survivors:
             who = identity.named_by(row)
             now = self._clock.monotonic()
@@ -123,7 +123,7 @@ class Warden:
             handle.lease_until = self._clock.boot() + self.config.engine.lease
             if row["state"] == "DRAINING":
                 handle.retiring = True
-            elif (row["code_version"], row["handlers"]) != (self._code_version, self._handlers):
+            elif (row["code_version"], row["handlers"]) != (self._code_version, handlers):
                 handle.outdated = (
                     f"it runs other code ({row['code_version']} {row['handlers']}) than this engine"
                 )

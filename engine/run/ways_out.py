@@ -13,7 +13,7 @@ from ..credentials import NoCredential
 from ..edge.exits import DIRECT, BadExit, Exit, Scheme
 from ..edge.probe_errors import Verdict
 from ..rules.route_errors import ErrorType
-from .messages import LeasedRoute
+from .attempt_messages import LeasedRoute
 
 if TYPE_CHECKING:  # a sync handler's process needs none of what they bring
     from ..edge.tunnels import NoTunnel

@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -26,6 +25,7 @@ from .. import __version__, cores
 from ..clock import Clock, system_clock
 from ..edge import adoption, identity
 from ..edge.cgroups import Group
+from ..edge.leaving import leave
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError, UsageError
 from ..garbage import begin_collecting
@@ -277,8 +277,4 @@ def _options(arguments: Sequence[str]) -> Options:
 
 if __name__ == "__main__":
     begin_collecting()
-    code = main()
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)  # a thread that a handler left behind must not keep the process
+    leave(main())  # a thread that a handler left behind must not keep the process

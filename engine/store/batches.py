@@ -1,16 +1,17 @@
 """Many tasks at once: those that begin for the first time, and those that end well, by one statement for all of them.
 
 The same changes, checks and events as `tasks.transition` and `attempts` make one by one, for tasks with which nothing else
-is to be done. Each row is looked at in the same transaction; a statement that did not change exactly the rows that it was
-meant for raises `IllegalTransition`: then the caller's savepoint takes all of it back, and they are dealt with one by one.
+is to be done. Each row is looked at in the same transaction. What can't begin like this is left out. Where not all end that
+were meant to, `IllegalTransition` is raised: the caller's savepoint takes all of it back, and they are dealt with one by one.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,17 +28,14 @@ from .transaction import ENGINE, Transaction
 THESE = "(SELECT value FROM json_each(?{}))".format
 """What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
 
-_FRESH = (
-    "SELECT id, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct, bandwidth, retry_count,"
-    " scheduled_at, attempt FROM task"
-    f" WHERE id IN {THESE(1)} AND state = 'PENDING' AND ending IS NULL"
-    " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
-)
-# The plus signs keep the planner from going through the states to the ids instead of the other way round.
+# The plus sign keeps the planner from going through the states to the ids instead of the other way round.
 _BEGIN = (
     "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = attempt + 1, fence = :first + these.key,"
     " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
-    " WHERE task.id = these.value AND +task.state = 'PENDING'"
+    " WHERE task.id = these.value AND +task.state = 'PENDING' AND task.ending IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
+    " RETURNING id, fence, attempt AS number, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct,"
+    " bandwidth, retry_count, scheduled_at"
 )
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
@@ -81,43 +79,36 @@ class Success(NamedTuple):
     tail: str | None
 
 
-class Begun(NamedTuple):
-    """An attempt that was opened."""
-
-    task_id: int
-    fence: int
-    attempt_id: int
-    number: int
-
-
-def fresh(tx: Transaction, task_ids: Collection[int]) -> list[dict[str, Any]]:
-    """The rows of those among these tasks that wait to begin from the beginning, with what their attempt needs of them."""
-    return tx.rows(_FRESH, as_json(task_ids))
-
-
 def begin_all(
-    tx: Transaction, tasks: Sequence[tuple[int, int, str]], worker_id: int, lease: float
-) -> list[Begun]:
-    """Make these fresh tasks RUNNING on a worker, each with a fence and an open attempt: id, number of the attempt that
-    begins, path of its log."""
-    check(tasks[0][0], PENDING, RUNNING, "dispatched", ENGINE)
-    ids = [task_id for task_id, _, _ in tasks]
-    fences = tx.next_fences(len(ids))
+    tx: Transaction,
+    task_ids: Collection[int],
+    worker_id: int,
+    lease: float,
+    path_of: Callable[[int, int], str],
+) -> list[dict[str, Any]]:
+    """Make those of these tasks that wait to begin from the beginning RUNNING on a worker, each with a fence and an attempt.
+
+    `path_of` a task and the number of its attempt is where the log lies. Returns, in the given order, what the attempt of
+    each that begins needs of its row, with `number`, `attempt_id` and `log_path`.
+    """
+    fences = tx.next_fences(len(task_ids))
     held = leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
-    changed = tx.connection.execute(sql, {**held, "first": fences[0], "now": tx.now, "these": as_json(ids)})
-    expect(len(ids), changed)
-    rows = [
-        (task_id, number, worker_id, fence, 0, tx.now, path)
-        for (task_id, number, path), fence in zip(tasks, fences, strict=True)
-    ]
-    insert(tx.connection, *OPEN, rows)
-    found = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
-    begun = [
-        Begun(task_id, fence, row[0], number)
-        for (task_id, number, _), fence, row in zip(tasks, fences, found, strict=True)
-    ]
-    tx.add(_dispatched(each, worker_id, tx.now) for each in begun)
+    begun = tx.rows(sql, **held, first=fences[0], now=tx.now, these=as_json(task_ids))
+    if not begun:
+        return begun
+    check(begun[0]["id"], PENDING, RUNNING, "dispatched", ENGINE)
+    begun.sort(key=itemgetter("fence"))
+    attempts = []
+    for row in begun:
+        task_id, number = row["id"], row["number"]
+        row["log_path"] = path = path_of(task_id, number)
+        attempts.append((task_id, number, worker_id, row["fence"], 0, tx.now, path))
+    insert(tx.connection, *OPEN, attempts)
+    ids = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
+    for row, (attempt_id,) in zip(begun, ids, strict=True):
+        row["attempt_id"] = attempt_id
+    tx.add(_dispatched(row, worker_id, tx.now) for row in begun)
     return begun
 
 
@@ -172,13 +163,10 @@ def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
     expect(len(rows), changed)
 
 
-def _dispatched(begun: Begun, worker_id: int, now: str) -> Event:
-    payload = (
-        f'{{"from":"PENDING","to":"RUNNING","attempt":{begun.number},"fence":{begun.fence},"worker":{worker_id},'
-        '"resumes_at":0}'
-    )
-    told = f"attempt {begun.number}"
-    return event(begun.task_id, worker_id, "TASK_STATE", "dispatched", told, payload, now)
+def _dispatched(begun: Mapping[str, Any], worker_id: int, now: str) -> Event:
+    number, fence = begun["number"], begun["fence"]
+    payload = f'{{"from":"PENDING","to":"RUNNING","attempt":{number},"fence":{fence},"worker":{worker_id},"resumes_at":0}}'
+    return event(begun["id"], worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
 
 
 def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:

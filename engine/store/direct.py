@@ -20,15 +20,13 @@ def write_once(path: Path, clock: Clock, redactor: Redacts, unit: Callable[..., 
     The caller holds the database lock. What the unit raises is raised, and nothing is changed then.
     """
     connection = connect_current(path)
-    database = None
     if connection is None:
         from .database import open_for_writing
 
-        database = open_for_writing(path, utc_text(clock.utc()))
-        connection = database.connection()
+        connection = open_for_writing(path, utc_text(clock.utc())).connection()
     try:
         # No lease is taken here, so the boot id is not needed: it is read by engines only.
-        tx = Transaction(connection, clock, "", redactor, database)
+        tx = Transaction(connection, clock, "", redactor)
         with passing_as_trouble(f"{path} can't be written now"):
             tx.begin()
             try:

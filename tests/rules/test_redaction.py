@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskdeck.engine.rules import secret_names
 from taskdeck.engine.rules.redaction import MOST_CLEAN, Finding, Redactor, clean, find_secrets
 from taskdeck.engine.rules.secret_shapes import Span
 from tests.faults import fault
@@ -55,6 +56,10 @@ SECRET_ARGV = [
     ["docker", "login", "-p", "hunter2"],
     ["7z", "x", "-phunter2", "a.7z"],
     ["smbclient", "-U", "user%hunter2", "//h/s"],
+    ["lftp", "-u", "user,hunter2", "ftp://h/"],
+    ["uploader", "--auth", "user:hunter2", "f.csv"],
+    ["uploader", "--proxy-auth=user:hunter2", "f.csv"],
+    ["uploader", "-login", "user:hunter2"],
     ["kubectl", "create", "secret", "generic", "a", "--from-literal=password=hunter2"],
     ["openssl", "-passin", "pass:hunter2"],
     ["psql", "postgresql://u:hunter2@h/db?sslmode=require"],
@@ -162,6 +167,8 @@ HARMLESS_ARGV = [
     ["grep", "password", "file2026.txt"],
     ["sqlplus", "scott@db", "@run/all2.sql"],
     ["openssl", "enc", "-k", "env:PW"],
+    ["uploader", "--auth", "basic", "--auth-type=digest:sha256", "--login=env:LOGIN"],
+    ["uploader", "--login", "host:22", "--auth", "https://h:8443/oauth", "--user", "app:staff"],
 ]
 
 
@@ -464,3 +471,12 @@ def test_only_some_harmless_texts_are_remembered_and_no_secret() -> None:
         redactor.text(f"tr0ub4dor {n}")
     assert 0 < len(redactor._clean) <= MOST_CLEAN
     assert not any("tr0ub4dor" in text for text in redactor._clean)
+
+
+def test_every_name_of_a_secret_is_met_in_any_case_wherever_it_stands_in_a_text():
+    names = sorted(
+        {*secret_names._STRONG, *secret_names._WEAK, "api_key", "accessKey", "密码", "口令", "密钥"}
+    )
+    for name in names:
+        for written in (name, name.upper(), name.capitalize()):
+            assert plain.text(f"x 1\n{written}=hunter2\ny 2") == f"x 1\n{written}=***\ny 2"

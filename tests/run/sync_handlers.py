@@ -1,13 +1,12 @@
-"""Sync handlers for the tests."""
+"""Sync handlers for the tests. Each attempt loads this file anew: what one handler alone needs, it imports itself."""
 
 from __future__ import annotations
 
+import gc
 import os
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ def view(ctx: SyncContext) -> Any:
         "proxies": {name: os.environ.get(name) for name in ("http_proxy", "NO_PROXY", "TASKDECK_FD")},
         "session": os.getsid(0) == os.getpid(),
         "light": "asyncio" not in sys.modules,
+        "collects": gc.isenabled() and gc.get_freeze_count() > 0,
         "stdin": sys.stdin.read(),
     }
 
@@ -124,6 +124,8 @@ def beats(ctx: SyncContext, params: dict[str, Any]) -> None:
 @task("blocks")
 def blocks(ctx: SyncContext, params: dict[str, Any]) -> None:
     """Wait for ever in one call, then clean up; or ignore everything."""
+    import subprocess
+
     child = subprocess.Popen(["sleep", "600"])
     try:
         ctx.event("BLOCKED", pid=os.getpid(), child=child.pid)
@@ -195,6 +197,8 @@ def stop_inside(ctx: SyncContext) -> str:
 
 @task("urllib")
 def by_urllib(ctx: SyncContext, params: dict[str, str]) -> str:
+    import urllib.request
+
     with urllib.request.urlopen(params["url"], timeout=5) as answer:
         return answer.read().decode()
 

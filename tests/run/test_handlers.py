@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from taskdeck.engine.run.handlers import GROUP, Registry, load
+from taskdeck.engine.run.handlers import GROUP, Registry, load, load_type
 
 
 @pytest.fixture(autouse=True)
@@ -218,6 +218,27 @@ def test_a_file_that_fails_to_load_is_a_problem_and_the_others_load(
     assert "\x1b" not in problem
     assert "\n" not in problem
     assert "good" in registry.handlers
+
+
+def test_a_process_that_runs_one_type_looks_at_no_other_of_its_file(tmp_path: Path) -> None:
+    text = """
+        @task("one")
+        def one(ctx): ...
+
+        @task("one")
+        def again(ctx): ...
+
+        @task("bad", timeout="never")
+        def bad(ctx): ...
+        """
+    source = write(tmp_path, "jobs.py", text)
+    registry = load_type("one", source, tmp_path)
+    assert (list(registry.handlers), registry.handlers["one"].source) == (["one"], source)
+    assert [problem.partition(": ")[2] for problem in registry.problems] == [
+        'type "one" is declared already in jobs.py:3'
+    ]
+    assert load_type("other", source, tmp_path) == Registry()
+    assert "no such file" in load_type("one", "gone.py", tmp_path).problems[0]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -38,11 +38,20 @@ NO_DATABASE = {
     "sqlite3": "the same",
     "taskdeck.engine.store": "the same",
 }
+NO_MODELS = {
+    "peewee": "statements are constant SQL: it is loaded for a migration, and for the few rows that models write"
+}
 NO_LOOP = {"asyncio": "60 ms", "ssl": "comes with asyncio", "logging": "comes with asyncio"}
 OF_OTHERS = dict.fromkeys((*later.OF_AN_ENGINE, *later.OF_A_WORKER), "loaded in a quiet moment (`run.later`)")
+NO_COMMANDS = {
+    "ctypes": "comes with what starts commands",
+    "subprocess": "the same",
+    "taskdeck.engine.edge.spawn": "no command is started by it",
+    "taskdeck.engine.run.messages": "it speaks in lines; `attempt_messages` are all that it knows",
+}
 
 STARTS = {
-    "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS),
+    "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS | NO_MODELS),
     "worker": (
         "run.worker",
         "m._options(TOLD), m.load(['jobs.py'], Path('.'))",
@@ -50,8 +59,8 @@ STARTS = {
     ),
     "sync handler": (
         "run.sync_handler",
-        "m.load(['jobs.py'], Path('.'), plugins=False)",
-        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP,
+        "m.load_type('job', 'jobs.py', Path('.'))",
+        RARE | OF_OTHERS | NO_DATABASE | NO_LOOP | NO_COMMANDS,
     ),
     "validation": (
         "run.validation",

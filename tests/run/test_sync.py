@@ -66,6 +66,7 @@ def test_a_sync_handler_sees_its_attempt_and_what_it_holds_from_a_session_of_its
             "proxies": {"http_proxy": url, "NO_PROXY": "", "TASKDECK_FD": None},
             "session": True,
             "light": True,
+            "collects": True,
             "stdin": "",
         }
 
