@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.strip import Strip
 
@@ -67,9 +68,11 @@ class Open:
         self.app.screen._on_timer_update()
 
     async def type(self, text: str) -> None:
-        """A text, then Enter."""
+        """A text at once, as it is pasted, then Enter."""
         names = {" ": "space", ":": "colon", "-": "minus", "_": "underscore"}
-        await self.press(*(names.get(c, c) for c in text), "enter")
+        for character in text:
+            self.app.post_message(Key(names.get(character, character), character))
+        await self.press("enter")
 
     async def reads(self, text: str) -> None:
         """Wait until the screen holds this."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -44,95 +45,135 @@ def filled(seed: Seed) -> Seed:
     return seed
 
 
-async def test_the_overview_shows_resources_routes_the_queue_and_events(filled: Seed) -> None:
+async def test_the_views_are_opened_by_keys_and_clicks_and_show_what_is_theirs(filled: Seed) -> None:
     async with deck(filled.path) as opened:
-        for text in ("gpu-1", "Resources", "Routes", "Queue", "Events", "eu", "30%", "WAIT", "NO ENGINE"):
-            await opened.reads(text)
+        await the_overview_shows_resources_routes_the_queue_and_events(opened)
+        await number_keys_open_the_views_and_minus_goes_back(opened)
+        await a_click_on_a_view_opens_it(opened)
+        await the_inbox_holds_what_a_person_must_settle(opened)
 
 
-async def test_number_keys_open_the_views_and_minus_goes_back(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        for key, title in (
-            ("2", "Tasks"),
-            ("3", "Inbox"),
-            ("4", "Resources"),
-            ("5", "Routes"),
-            ("7", "Events"),
-        ):
-            await opened.press(key)
-            await opened.reads(f"[{key} {title}")
-        await opened.press("minus")
-        await opened.reads("[5 Routes]")
+async def the_overview_shows_resources_routes_the_queue_and_events(opened: Open) -> None:
+    for text in ("gpu-1", "Resources", "Routes", "Queue", "Events", "eu", "30%", "WAIT", "NO ENGINE"):
+        await opened.reads(text)
 
 
-async def test_a_filter_narrows_the_list_and_escape_widens_it_again(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("1 of 4")
-        await opened.press("slash")
-        await opened.type("state:failed")
-        await opened.reads("1 of 1")
-        await opened.reads("FAIL  shell")
-        await opened.press("escape")
-        await opened.reads("3 of 4")
+async def number_keys_open_the_views_and_minus_goes_back(opened: Open) -> None:
+    for key, title in (
+        ("2", "Tasks"),
+        ("3", "Inbox"),
+        ("4", "Resources"),
+        ("5", "Routes"),
+        ("7", "Events"),
+    ):
+        await opened.press(key)
+        await opened.reads(f"[{key} {title}")
+    await opened.press("minus")
+    await opened.reads("[5 Routes]")
 
 
-async def test_a_filter_that_cannot_be_read_says_so_and_keeps_what_was_shown(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("1 of 4")
-        await opened.press("slash")
-        await opened.type("state:nosuch")
-        await opened.reads("is no state")
-        await opened.reads("1 of 4")
+async def a_click_on_a_view_opens_it(opened: Open) -> None:
+    await opened.press("1")
+    await opened.reads("[1 Overview]")
+    await opened.pilot.click("#tabs", offset=(opened.lines[1].index("Routes"), 0))
+    await opened.reads("[5 Routes]")
 
 
-async def test_what_is_wrong_with_a_long_remedy_is_shown_whole(filled: Seed) -> None:
+async def the_inbox_holds_what_a_person_must_settle(opened: Open) -> None:
+    await opened.reads("Inbox:1!")
+    await opened.press("3")
+    await opened.reads("REVW")
+    await opened.reads("1 of 1")
+
+
+async def test_a_filter_narrows_the_list_and_one_that_cannot_be_read_says_so(filled: Seed) -> None:
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("1 of 4")
-        await opened.press("slash")
-        await opened.type("foo:bar")
-        await opened.reads("put plain text in double quotes")
-        await opened.press("escape")
-        await opened.loses("double quotes")
+        await a_filter_that_cannot_be_read_says_so_and_keeps_what_was_shown(opened)
+        await what_is_wrong_with_a_long_remedy_is_shown_whole(opened)
+        await a_filter_narrows_the_list_and_escape_widens_it_again(opened)
 
 
-async def test_an_empty_pane_says_its_remedy_whole_in_half_a_screen(seed: Seed) -> None:
-    async with deck(seed.path) as opened:
-        await opened.reads("none; [[resources]] declares some")
-        await opened.reads("none; [[routes]] declares some")
+async def a_filter_that_cannot_be_read_says_so_and_keeps_what_was_shown(opened: Open) -> None:
+    await opened.press("slash")
+    await opened.type("state:nosuch")
+    await opened.reads("is no state")
+    await opened.reads("1 of 4")
+    await opened.press("escape")
+    await opened.loses("is no state")
 
 
-async def test_the_inbox_holds_what_a_person_must_settle(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.reads("Inbox:1!")
-        await opened.press("3")
-        await opened.reads("REVW")
-        await opened.reads("1 of 1")
+async def what_is_wrong_with_a_long_remedy_is_shown_whole(opened: Open) -> None:
+    await opened.press("slash")
+    await opened.type("foo:bar")
+    await opened.reads("put plain text in double quotes")
+    await opened.press("escape")
+    await opened.loses("double quotes")
 
 
-async def test_a_task_is_paused_and_goes_on_by_key(filled: Seed) -> None:
+async def a_filter_narrows_the_list_and_escape_widens_it_again(opened: Open) -> None:
+    await opened.press("slash")
+    await opened.type("state:failed")
+    await opened.reads("1 of 1")
+    await opened.reads("FAIL  shell")
+    await opened.press("escape")
+    await opened.reads("3 of 4")
+
+
+async def test_the_task_under_the_cursor_is_opened_explained_and_acted_on_by_keys(filled: Seed) -> None:
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("WAIT  shell")
-        await opened.press("p")
-        await opened.reads("PAUSE")
-        await opened.press("p")
-        await opened.reads("WAIT  shell")
+        await enter_opens_a_task_and_its_sections(opened)
+        await w_says_why_a_task_waits(opened)
+        await a_task_is_paused_and_goes_on_by_key(opened)
+        await a_cancel_waits_for_second_thoughts_and_is_taken_back(opened)
+        await a_kill_asks_first(opened)
 
 
-async def test_a_cancel_waits_for_second_thoughts_and_is_taken_back(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("WAIT  shell")
-        await opened.press("c")
-        await opened.reads("u takes it back")
-        await opened.press("u")
-        await opened.reads("taken back")
-        await opened.press("u")
-        await opened.reads("nothing to take back")
-        await opened.reads("WAIT  shell")
+async def enter_opens_a_task_and_its_sections(opened: Open) -> None:
+    await opened.press("enter")
+    await opened.reads("[Summary]")
+    await opened.reads("why")
+    await opened.reads("echo waits")
+    await opened.press("right_square_bracket")
+    await opened.reads("[Attempts]")
+    await opened.press("escape")
+    await opened.reads("1 of 4")
+
+
+async def w_says_why_a_task_waits(opened: Open) -> None:
+    await opened.press("w")
+    await opened.reads("Why #4")
+    await opened.reads("engine")
+    await opened.press("escape")
+    await opened.loses("Why #4")
+
+
+async def a_task_is_paused_and_goes_on_by_key(opened: Open) -> None:
+    await opened.press("p")
+    await opened.reads("PAUSE")
+    await opened.press("p")
+    await opened.reads("WAIT  shell")
+
+
+async def a_cancel_waits_for_second_thoughts_and_is_taken_back(opened: Open) -> None:
+    await opened.press("c")
+    await opened.reads("u takes it back")
+    await opened.press("u")
+    await opened.reads("taken back")
+    await opened.press("u")
+    await opened.reads("nothing to take back")
+    await opened.reads("WAIT  shell")
+
+
+async def a_kill_asks_first(opened: Open) -> None:
+    await opened.press("K")
+    await opened.reads("kill #")
+    await opened.pilot.pause(0.5)
+    await opened.press("y")
+    await opened.reads("CANC  shell")
 
 
 async def test_whoever_leaves_at_once_still_gets_the_cancel(filled: Seed) -> None:
@@ -147,32 +188,36 @@ async def test_whoever_leaves_at_once_still_gets_the_cancel(filled: Seed) -> Non
         await opened.reads("CANC")
 
 
-async def test_a_type_and_everything_are_held_back_and_shown_in_the_header(filled: Seed) -> None:
+async def test_a_type_and_everything_are_held_back_and_what_is_held_is_said(filled: Seed) -> None:
     async with deck(filled.path, size=(120, 24)) as opened:
-        await opened.press("colon")
-        await opened.type("pause type:shell")
-        await opened.reads("HELD type:shell")
-        await opened.press("colon")
-        await opened.type("hold")
-        await opened.reads("HELD all type:shell")
-        await opened.press("colon")
-        await opened.type("resume type:shell")
-        await opened.press("colon")
-        await opened.type("release")
-        await opened.becomes(lambda: "HELD" not in opened.lines[0])
+        await a_type_and_everything_are_held_back_and_shown_in_the_header(opened)
+        await a_hold_of_an_unknown_name_and_what_is_held_still_are_said(opened)
 
 
-async def test_a_hold_of_an_unknown_name_and_what_is_held_still_are_said(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("colon")
-        await opened.type("pause type:nosuch")
-        await opened.reads("nothing is known of type nosuch; it is held all the same")
-        await opened.press("colon")
-        await opened.type("pause all")
-        await opened.reads("everything is held")
-        await opened.press("colon")
-        await opened.type("resume all")
-        await opened.reads("everything goes on; still held: type:nosuch")
+async def a_type_and_everything_are_held_back_and_shown_in_the_header(opened: Open) -> None:
+    await opened.press("colon")
+    await opened.type("pause type:shell")
+    await opened.reads("HELD type:shell")
+    await opened.press("colon")
+    await opened.type("hold")
+    await opened.reads("HELD all type:shell")
+    await opened.press("colon")
+    await opened.type("resume type:shell")
+    await opened.press("colon")
+    await opened.type("release")
+    await opened.becomes(lambda: "HELD" not in opened.lines[0])
+
+
+async def a_hold_of_an_unknown_name_and_what_is_held_still_are_said(opened: Open) -> None:
+    await opened.press("colon")
+    await opened.type("pause type:nosuch")
+    await opened.reads("nothing is known of type nosuch; it is held all the same")
+    await opened.press("colon")
+    await opened.type("pause all")
+    await opened.reads("everything is held")
+    await opened.press("colon")
+    await opened.type("resume all")
+    await opened.reads("everything goes on; still held: type:nosuch")
 
 
 async def test_a_cancel_that_would_change_nothing_is_refused_at_once(seed: Seed) -> None:
@@ -183,17 +228,6 @@ async def test_a_cancel_that_would_change_nothing_is_refused_at_once(seed: Seed)
         await opened.press("c")
         await opened.reads("#1 is cancelled already")
         assert "takes it back" not in opened.text
-
-
-async def test_a_kill_asks_first(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("WAIT  shell")
-        await opened.press("K")
-        await opened.reads("kill #")
-        await opened.pilot.pause(0.5)
-        await opened.press("y")
-        await opened.reads("CANC  shell")
 
 
 async def test_marks_choose_what_an_act_is_for_and_refusals_keep_theirs(filled: Seed) -> None:
@@ -207,30 +241,6 @@ async def test_marks_choose_what_an_act_is_for_and_refusals_keep_theirs(filled: 
         await opened.reads("refused")
         await opened.reads("3 marked")
         await opened.reads("DEAD")
-
-
-async def test_enter_opens_a_task_and_its_sections(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("WAIT  shell")
-        await opened.press("enter")
-        await opened.reads("[Summary]")
-        await opened.reads("why")
-        await opened.reads("echo waits")
-        await opened.press("right_square_bracket")
-        await opened.reads("[Attempts]")
-        await opened.press("escape")
-        await opened.reads("1 of 4")
-
-
-async def test_w_says_why_a_task_waits(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("WAIT  shell")
-        await opened.press("w")
-        await opened.reads("Why #4")
-        await opened.reads("engine")
-        await opened.press("escape")
 
 
 async def test_the_log_of_an_attempt_is_followed(filled: Seed, tmp_path: Path) -> None:
@@ -290,27 +300,31 @@ async def test_a_read_only_deck_refuses_acts(filled: Seed) -> None:
         await opened.reads("only reads")
 
 
-async def test_a_resource_is_taken_out_of_service_and_put_back(filled: Seed) -> None:
+async def test_a_resource_is_taken_out_of_service_or_drained_and_put_back_by_the_same_key(
+    filled: Seed,
+) -> None:
     async with deck(filled.path) as opened:
         await opened.press("4")
-        await opened.reads("gpu-2")
-        await opened.press("j", "p")
-        await opened.reads("⊘ gpu-2")
-        await opened.press("p")
-        await opened.reads("◦ gpu-2")
+        await a_resource_is_taken_out_of_service_and_put_back(opened)
+        await a_busy_resource_is_drained_and_put_back_by_the_same_key(opened)
 
 
-async def test_a_busy_resource_is_drained_and_put_back_by_the_same_key(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("4")
-        await opened.reads("gpu-1")
-        await opened.press("p")
-        await opened.reads("gpu-1 is drained")
-        table = opened.app.page.query_one(ResourceTable)
-        await opened.becomes(lambda: table.current.drain)
-        await opened.press("p")
-        await opened.reads("gpu-1 is RUNNING")
-        await opened.becomes(lambda: not table.current.drain)
+async def a_resource_is_taken_out_of_service_and_put_back(opened: Open) -> None:
+    await opened.reads("gpu-2")
+    await opened.press("j", "p")
+    await opened.reads("⊘ gpu-2")
+    await opened.press("p")
+    await opened.reads("◦ gpu-2")
+
+
+async def a_busy_resource_is_drained_and_put_back_by_the_same_key(opened: Open) -> None:
+    await opened.press("k", "p")
+    await opened.reads("gpu-1 is drained")
+    table = opened.app.page.query_one(ResourceTable)
+    await opened.becomes(lambda: table.current.drain)
+    await opened.press("p")
+    await opened.reads("gpu-1 is RUNNING")
+    await opened.becomes(lambda: not table.current.drain)
 
 
 async def test_the_keys_at_the_bottom_are_those_of_the_list_again_once_the_help_is_closed(
@@ -342,8 +356,12 @@ async def test_a_database_that_is_not_there_yet_is_waited_for(tmp_path: Path) ->
 
 
 @fault("TF276")
-async def test_an_empty_database_shows_empty_panes(seed: Seed) -> None:
+async def test_an_empty_database_shows_empty_panes_that_say_their_remedies_whole_in_half_a_screen(
+    seed: Seed,
+) -> None:
     async with deck(seed.path) as opened:
+        await opened.reads("none; [[resources]] declares some")
+        await opened.reads("none; [[routes]] declares some")
         await opened.reads("nothing runs and nothing waits")
         for key in "234567":
             await opened.press(key)
@@ -360,15 +378,6 @@ async def test_what_falls_on_the_keyboard_by_the_thousand_costs_the_loop_a_bound
         line.insert_text_at_cursor("x" * 499)
         await opened.press("x", "y", "z")
         assert len(line.value) == 500
-
-
-@fault("TF165")
-async def test_keys_behind_the_one_that_left_the_deck_mean_nothing(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.press("2")
-        await opened.reads("WAIT  shell")
-    for key in ("e", "w", "l", "1", "question_mark"):  # its pages are gone, and it still reads what was typed
-        await opened.app.on_event(Key(key, None))
 
 
 @fault("TF166")
@@ -437,12 +446,6 @@ def test_no_two_actions_share_a_key_in_one_place() -> None:
         assert all(each.id for each in place), inspect.getsource(keys)  # pyright: ignore
 
 
-async def test_a_click_on_a_view_opens_it(filled: Seed) -> None:
-    async with deck(filled.path) as opened:
-        await opened.pilot.click("#tabs", offset=(opened.lines[1].index("Routes"), 0))
-        await opened.reads("[5 Routes]")
-
-
 async def test_more_than_a_few_tasks_are_asked_about_first(seed: Seed) -> None:
     for _ in range(12):
         seed.task()
@@ -471,13 +474,18 @@ async def test_new_tasks_come_into_sight_and_the_cursor_stays_on_its_own(seed: S
         await opened.reads(">◦ 1       WAIT  first")
 
 
-async def test_ctrl_c_leaves_only_when_it_is_pressed_twice(filled: Seed) -> None:
+@fault("TF165")
+async def test_ctrl_c_leaves_only_when_it_is_pressed_twice_and_keys_behind_it_mean_nothing(
+    filled: Seed,
+) -> None:
     async with deck(filled.path) as opened:
         await opened.press("ctrl+c")
         await opened.reads("ctrl+c again leaves the deck")
         assert opened.app.is_running
         await opened.press("ctrl+c")
         await opened.becomes(lambda: not opened.app.is_running)
+    for key in ("e", "w", "l", "1", "question_mark"):  # its pages are gone, and it still reads what was typed
+        await opened.app.on_event(Key(key, None))
 
 
 async def test_a_pane_that_cannot_be_drawn_takes_none_of_the_others_with_it(
@@ -493,29 +501,44 @@ async def test_a_pane_that_cannot_be_drawn_takes_none_of_the_others_with_it(
         await opened.reads("WAIT  shell")
 
 
-@pytest.mark.parametrize("turns", range(4, 8))
-async def test_a_key_that_is_typed_while_a_page_closes_reaches_the_one_below(
-    filled: Seed, turns: int
-) -> None:
+async def test_a_key_that_is_typed_while_a_page_closes_reaches_the_one_below(filled: Seed) -> None:
     """However many turns of the loop it comes after the key that closes the page."""
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("1 of 4")
-        await opened.press("l")
-        await opened.reads("Log of #4")
-        await _typed_fast(opened, "q", turns, "space")
-        await opened.reads("1 marked")
+        for turns in range(4, 8):
+            with _noted(f"{turns} turns after q"):
+                await opened.press("l")
+                await opened.reads("Log of #4")
+                await _typed_fast(opened, "q", turns, "space")
+                await _one_is_marked_and_is_not_again(opened)
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_a_key_that_is_typed_right_after_enter_is_for_what_enter_opens(
-    filled: Seed, turns: int
-) -> None:
+async def test_a_key_that_is_typed_right_after_enter_is_for_what_enter_opens(filled: Seed) -> None:
     async with deck(filled.path) as opened:
         await opened.press("2")
         await opened.reads("1 of 4")
-        await _typed_fast(opened, "enter", turns, "q", "space")
-        await opened.reads("1 marked")
+        for turns in range(4):
+            with _noted(f"{turns} turns after enter"):
+                await _typed_fast(opened, "enter", turns, "q", "space")
+                await _one_is_marked_and_is_not_again(opened)
+
+
+async def _one_is_marked_and_is_not_again(opened: Open) -> None:
+    await opened.reads("1 marked")
+    await opened.press("escape", "g")
+    await opened.loses("1 marked")
+    await opened.reads("1 of 4")
+
+
+@contextmanager
+def _noted(what: str) -> Iterator[None]:
+    """Whatever fails says that it was this."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(what)
+        raise
 
 
 async def _typed_fast(opened: Open, first: str, turns: int, *others: str) -> None:
