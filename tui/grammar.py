@@ -6,6 +6,7 @@ Owns parsing and its mistakes. What a verb does stands in `verbs/`; exit codes a
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -115,20 +116,23 @@ class Verbs(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in VERBS:
-            return None
-        module, _, name = VERBS[cmd_name].partition(":")
-        found = getattr(import_module(f".verbs.{module}", __package__), name)
-        if isinstance(found, typer.Typer):
-            return get_command(found)
-        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(cmd_name, context_settings=SETTINGS, epilog=EVERYWHERE)(found)
-        return get_command(app)
+        return _parser(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in VERBS:
             raise UsageError(f"there is no verb `{args[0]}`{_meant(args[0])}", remedy="see: taskdeck --help")
         return super().resolve_command(ctx, args)
+
+
+@cache
+def _parser(verb: str) -> Any:
+    module, _, name = VERBS[verb].partition(":")
+    found = getattr(import_module(f".verbs.{module}", __package__), name)
+    if isinstance(found, typer.Typer):
+        return get_command(found)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(verb, context_settings=SETTINGS, epilog=EVERYWHERE)(found)
+    return get_command(app)
 
 
 def _meant(word: str) -> str:

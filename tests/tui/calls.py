@@ -31,6 +31,10 @@ WARM = SimpleNamespace(
 """How a call starts the process that knows the handlers."""
 
 
+without_database = pytest.mark.parametrize("taskdeck", ["new"], indirect=True)
+"""What is called has no database yet."""
+
+
 @dataclass
 class Ended:
     """How a call ended."""

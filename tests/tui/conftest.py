@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.blank import put_blank
 from tests.seeded import Seed
 from tests.tui.calls import Calls
 
@@ -21,8 +22,12 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def taskdeck(tmp_path: Path) -> Calls:
-    return Calls(tmp_path)
+def taskdeck(tmp_path: Path, request: pytest.FixtureRequest) -> Calls:
+    """Calls on an empty database of their own; on none where a test says `new` (indirectly), so that a call must make it."""
+    made = Calls(tmp_path)
+    if getattr(request, "param", "") != "new":
+        put_blank(made.db)
+    return made
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from taskdeck.tui.grammar import Verbs
 from taskdeck.tui.lines import read_specs
 from taskdeck.tui.moments import after, at_time
 from tests.faults import fault
-from tests.tui.calls import Calls
+from tests.tui.calls import Calls, without_database
 
 
 def payload(taskdeck: Calls, task: int) -> dict:
@@ -109,6 +109,7 @@ def test_a_command_is_everything_behind_the_dashes(taskdeck: Calls) -> None:
     assert payload(taskdeck, task)["cwd"] == str(taskdeck.folder)
 
 
+@without_database
 def test_add_prints_the_id_alone_or_json(taskdeck: Calls) -> None:
     assert taskdeck("add", "--", "true").out == "1\n"
     assert taskdeck("add", "--json", "--", "true").lines == [{"id": 2, "created": True, "state": "PENDING"}]
@@ -150,6 +151,7 @@ def test_a_known_key_adds_nothing_and_prints_its_task(taskdeck: Calls) -> None:
     assert "nothing was added" in again.err
 
 
+@without_database
 @pytest.mark.parametrize(
     "words",
     [
@@ -222,6 +224,7 @@ def test_a_file_of_tasks_is_added_whole(taskdeck: Calls) -> None:
     assert (task["max_retry"], task["on_lost"], task["priority"]) == (0, "review", 7)
 
 
+@without_database
 def test_all_bad_lines_of_a_file_are_named_and_nothing_is_added(taskdeck: Calls) -> None:
     file = taskdeck.folder / "tasks.jsonl"
     file.write_text(
@@ -324,6 +327,7 @@ def test_what_a_task_needs_is_read_by_both_parsers_and_from_a_file() -> None:
     }
 
 
+@without_database
 @pytest.mark.parametrize(
     ("words", "meant"),
     [

@@ -16,7 +16,7 @@ from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import TaskdeckError
 from tests.faults import fault
 from tests.seeded import Seed
-from tests.tui.calls import PROGRAM, Calls
+from tests.tui.calls import PROGRAM, Calls, without_database
 
 
 def files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -64,6 +64,7 @@ def test_stop_says_that_nothing_runs_whatever_number_a_stale_file_holds(taskdeck
     assert taskdeck("stop", "--json").lines == [{"stopped": False, "message": "the engine was not running"}]
 
 
+@without_database
 def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> None:
     nothing = taskdeck("status", "--json").lines[0]
     assert nothing["engine"]["running"] is False
@@ -209,6 +210,7 @@ def test_errors_are_one_json_object_where_json_is_asked_for(taskdeck: Calls, see
         assert set(ended.error) == {"code", "what", "why", "remedy"}
 
 
+@without_database
 def test_a_missing_database_is_exit_3_with_the_next_command(taskdeck: Calls) -> None:
     assert "taskdeck add" in taskdeck("list", code=3).err
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.inventoried import Inventory
 from tests.seeded import Seed
-from tests.tui.calls import Calls
+from tests.tui.calls import Calls, without_database
 
 LIST = """\
 # bought in May
@@ -64,6 +64,7 @@ def test_a_list_is_imported_whole_and_its_passwords_stand_in_files_of_their_owne
     assert [each["reason"] for each in told if each["event_type"] == "OPERATOR_ROUTE"] == ["imported"] * 3
 
 
+@without_database
 def test_bad_lines_keep_everything_from_being_written_until_they_are_skipped(taskdeck: Calls) -> None:
     ended = taskdeck("route", "import", "-", stdin=BAD, code=2)
     assert "E_IPV6_BRACKETS" in ended.out
@@ -157,6 +158,7 @@ def test_what_was_changed_after_the_look_keeps_the_whole_list_out(taskdeck: Call
     assert passwords(taskdeck) == files
 
 
+@without_database
 def test_on_a_terminal_it_asks_first_and_no_is_no(taskdeck: Calls) -> None:
     (taskdeck.folder / "list.txt").write_text(BAD)
     ended = taskdeck.on_terminal("route", "import", "list.txt", answer="n\n")
@@ -169,6 +171,7 @@ def test_on_a_terminal_it_asks_first_and_no_is_no(taskdeck: Calls) -> None:
     assert taskdeck.on_terminal("route", "import", "list.txt", "--yes").code == 0
 
 
+@without_database
 def test_what_a_crash_between_passwords_and_routes_left_goes_with_the_next_import(
     taskdeck: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +208,7 @@ def test_what_cannot_be_read_is_told(taskdeck: Calls, words: list[str], code: in
     assert what in ended.out + ended.err
 
 
+@without_database
 def test_a_dry_run_writes_nothing_and_an_empty_list_is_told(taskdeck: Calls) -> None:
     assert (
         "nothing was imported: 3 new, 1 duplicate" in taskdeck("route", "import", "-n", "-", stdin=LIST).err
