@@ -395,6 +395,7 @@ def test_what_never_ends_is_not_read_for_ever(taskdeck: Calls, monkeypatch: pyte
     assert "standard input is larger than 1 MiB" in ended.err
 
 
+@without_database
 @fault("TF212")
 def test_what_a_parameter_says_twice_or_without_end_is_refused_and_not_passed_over(taskdeck: Calls) -> None:
     for words, why in [
@@ -427,6 +428,7 @@ def test_a_line_that_says_a_thing_twice_or_is_nested_without_end_adds_nothing(ta
     assert taskdeck("add", "-f", "-", stdin=ok).out == "1\n"
 
 
+@without_database
 def test_an_option_without_a_word_is_a_variable_that_was_not_set_and_never_a_task_without_it(
     taskdeck: Calls,
 ) -> None:
