@@ -42,7 +42,9 @@ class Scratch:
         self.database = open_for_writing(self.path, utc_text(self.clock.utc()))
         # No machine loses its power here: what a commit waits for the disk is most of the time of a small test.
         self.database.connection().execute("PRAGMA synchronous = OFF")
-        self.tx = Transaction(self.database.connection(), self.clock, "this-boot", Redactor(secrets))
+        self.tx = Transaction(
+            self.database.connection(), self.clock, "this-boot", Redactor(secrets), self.database
+        )
         self.engine_id = self.do(self._engine)
 
     def close(self) -> None:

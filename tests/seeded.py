@@ -39,7 +39,7 @@ class Seed:
         self.clock = clock or ManualClock()
         put_blank(path)
         self.database = open_for_writing(path, "2026-11-29T12:00:00.000000Z")
-        self.tx = Transaction(self.database.connection(), self.clock, "boot", Plain())
+        self.tx = Transaction(self.database.connection(), self.clock, "boot", Plain(), self.database)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

@@ -123,13 +123,13 @@ def _prepare(
             connection.close()
         database = open_for_writing(new, utc_text(clock.utc()), keep_old=False)
         try:
-            tx = Transaction(database.connection(), clock, identity.boot_id(), redactor)
+            tx = Transaction(database.connection(), clock, identity.boot_id(), redactor, database)
             tx.begin()
             unit = _Settlement(config, later, head.event_id, rerun)
             told = tx.unit(unit, source, actor)
             tx.commit()
-            database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            database.connection().execute("PRAGMA journal_mode = DELETE")
+            database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.execute_sql("PRAGMA journal_mode = DELETE")
         finally:
             database.close()
         sync(new)

@@ -6,40 +6,20 @@ import os
 import sqlite3
 from pathlib import Path
 
+from peewee import DatabaseError, SqliteDatabase
+
 from ..errors import StorageTrouble, StoreError
 from .backup import check, copy, newer
 from .diagnosis import diagnosis, is_passing, refusal
 from .durable import published
 from .leftover_log import refuse_foreign_log
 from .replacing import finish
-from .transaction import SCHEMA_VERSION, connect, prepare
+from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class OpenDatabase:
-    """A database that its lock's holder has open: one connection that writes. Free of peewee, which only migrations need."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection: sqlite3.Connection | None = None
-
-    def connect(self) -> None:
-        """Open it, for the first time or anew after `close`. Raises `sqlite3.DatabaseError`."""
-        self._connection = connect(self._path)
-        prepare(self._connection)
-
-    def connection(self) -> sqlite3.Connection:
-        """The connection, which is open."""
-        assert self._connection is not None
-        return self._connection
-
-    def close(self) -> None:
-        """Close it; where it is closed already, nothing happens."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> OpenDatabase:
+def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> SqliteDatabase:
     """Open (and create or migrate) the database at `path`. The caller holds the database lock; `now` names a backup.
 
     A restore that was interrupted is carried through first. `keep_old`: before a migration, the old schema is backed up.
@@ -56,11 +36,19 @@ def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> OpenData
             f"{path} can't be made", error.strerror or str(error), "make room, or name another with --db"
         ) from error
     refuse_foreign_log(path)
-    database = OpenDatabase(path)
+    # Not "thread safe": peewee would quietly open a second connection in the writer's thread.
+    database = SqliteDatabase(
+        str(path),
+        pragmas=WRITER_PRAGMAS,
+        lock_type="IMMEDIATE",
+        thread_safe=False,
+        check_same_thread=False,
+        cached_statements=256,
+    )
     try:
         database.connect()
-        _bring_up_to_date(database.connection(), path, now, keep_old)
-    except sqlite3.DatabaseError as error:
+        _bring_up_to_date(database, path, now, keep_old)
+    except (sqlite3.DatabaseError, DatabaseError) as error:
         database.close()
         if is_passing(error):
             raise refusal(diagnosis(error), f"{path} can't be opened now") from error
@@ -72,30 +60,64 @@ def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> OpenData
     return database
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path, now: str, keep_old: bool) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str, keep_old: bool) -> None:
+    version = database.connection().execute("PRAGMA user_version").fetchone()[0]
     if version == SCHEMA_VERSION:
         return
     if version > SCHEMA_VERSION:
-        raise newer(path, connection)
-    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+        raise newer(path, database.connection())
+    tables = (
+        database.connection().execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+    )
     if tables and version == 0:
         raise StoreError(
             f"{path} is a SQLite database, but not of taskdeck", remedy="name another file with --db"
         )
     if tables and keep_old:
-        _back_up(connection, path, version, now)
-    from .migrating import migrate  # and with it peewee: needed once in the life of a schema
-
-    migrate(connection)
+        _back_up(database, path, version, now)
+    _migrate(database)
 
 
-def _back_up(connection: sqlite3.Connection, path: Path, version: int, now: str) -> None:
+def _back_up(database: SqliteDatabase, path: Path, version: int, now: str) -> None:
     """A checked copy of the old schema, in `backups` beside the database."""
     target = path.parent / "backups" / f"{path.stem}-schema{version}-{now.replace(':', '')}.db"
     try:
         with published(target, replace=True) as part:
-            check(part, copy(connection, part))
+            check(part, copy(database.connection(), part))
     except OSError as error:
         what = f"{path} must be migrated to schema {SCHEMA_VERSION}, and its backup can't be written"
         raise StoreError(what, error.strerror or str(error), f"make room in {target.parent}") from error
+
+
+def _migrate(database: SqliteDatabase) -> None:
+    """All migrations that are missing, in one transaction: a crash leaves the old schema or the new one, nothing between."""
+    from playhouse.migrations import Runner  # costs 30 ms, needed once in the life of a schema
+
+    database.execute_sql("PRAGMA foreign_keys = 0")  # a table that is built anew is missing for a moment
+    try:
+        with database.atomic("IMMEDIATE"):
+            Runner(database, str(MIGRATIONS)).up()
+            broken = database.execute_sql("PRAGMA foreign_key_check").fetchmany(3)
+            if broken:
+                raise StoreError(
+                    "the migration would leave broken references", str(broken), "nothing was changed"
+                )
+            database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    finally:
+        database.execute_sql("PRAGMA foreign_keys = 1")
+
+
+class _Adopted(SqliteDatabase):
+    """peewee over a connection that somebody else opened and closes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._adopted = connection
+        super().__init__(":memory:", thread_safe=False)
+
+    def _connect(self) -> sqlite3.Connection:
+        return self._adopted
+
+
+def adopt(connection: sqlite3.Connection) -> SqliteDatabase:
+    """The given connection as a peewee database."""
+    return _Adopted(connection)

@@ -20,13 +20,15 @@ def write_once(path: Path, clock: Clock, redactor: Redacts, unit: Callable[..., 
     The caller holds the database lock. What the unit raises is raised, and nothing is changed then.
     """
     connection = connect_current(path)
+    database = None
     if connection is None:
         from .database import open_for_writing
 
-        connection = open_for_writing(path, utc_text(clock.utc())).connection()
+        database = open_for_writing(path, utc_text(clock.utc()))
+        connection = database.connection()
     try:
         # No lease is taken here, so the boot id is not needed: it is read by engines only.
-        tx = Transaction(connection, clock, "", redactor)
+        tx = Transaction(connection, clock, "", redactor, database)
         with passing_as_trouble(f"{path} can't be written now"):
             tx.begin()
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..rules.holds import EVERYTHING
+from . import models as m
 from .transaction import Transaction
 
 _IN_POOL = (
@@ -22,15 +23,13 @@ def hold(tx: Transaction, scope: str, actor: str) -> bool:
     """Hold a scope back. Returns whether that is new."""
     if scope in holds(tx):
         return False
-    tx.connection.execute(
-        "INSERT INTO hold(scope, actor, created_at) VALUES (?, ?, ?)", (scope, actor, tx.now)
-    )
+    m.Hold.insert(scope=scope, actor=actor, created_at=tx.now).execute(tx.db)
     return True
 
 
 def release(tx: Transaction, scope: str) -> bool:
     """Let a scope go on. Returns whether it was held."""
-    return tx.connection.execute("DELETE FROM hold WHERE scope = ?", (scope,)).rowcount == 1
+    return m.Hold.delete().where(m.Hold.scope == scope).execute(tx.db) == 1
 
 
 def alive(tx: Transaction, scope: str) -> list[int]:

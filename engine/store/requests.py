@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inserting import insert_one
-from .transaction import Transaction, marks
+from peewee import SQL, fn
+
+from . import models as m
+from .transaction import Transaction
 
 MANNERS = {"pause": ("pause", "stop"), "resume": ("resume",), "cancel": ("cancel", "kill")}
 """What is wanted of a task (`task.wanted`) → the verbs that ask for it, the gentler first."""
@@ -19,7 +21,7 @@ _STANDS = "not_before <= max(created_at, ?)"
 """Does it hold at this time (UTC text): was it never dated ahead, or is it due?"""
 _AHEAD = f"NOT {_STANDS}"
 
-_ADD = "INSERT INTO request(verb, task_id, args, actor, created_at, not_before) VALUES "
+# With each tick or each end of an attempt, hence constant SQL (docs/decisions/0003).
 _CLOSE_ALL = (
     f"UPDATE request SET done_at = ?, outcome = ? WHERE task_id = ? AND done_at IS NULL AND {_STANDS}"
 )
@@ -38,21 +40,19 @@ def add(
     tx: Transaction, verb: str, task_id: int | None, actor: str, args: str = "{}", not_before: str = ""
 ) -> int:
     """Record an open request. `not_before` is UTC text, now by default. Returns its id."""
-    row = (verb, task_id, args, actor, tx.now, not_before or tx.now)
-    return insert_one(tx.connection, _ADD, f"({marks(len(row))})", row)
+    return m.Request.insert(
+        verb=verb, task_id=task_id, args=args, actor=actor, created_at=tx.now, not_before=not_before or tx.now
+    ).execute(tx.db)
 
 
 def close(tx: Transaction, request_id: int, outcome: str) -> None:
     """Close a request with what became of it."""
-    tx.connection.execute(
-        "UPDATE request SET done_at = ?, outcome = ? WHERE id = ? AND done_at IS NULL",
-        (tx.now, outcome, request_id),
-    )
+    _close(tx, outcome, m.Request.id == request_id)
 
 
 def answer(tx: Transaction, request_id: int, outcome: str) -> None:
     """What became of a request that is closed."""
-    tx.connection.execute("UPDATE request SET outcome = ? WHERE id = ?", (outcome, request_id))
+    m.Request.update(outcome=outcome).where(m.Request.id == request_id).execute(tx.db)
 
 
 def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
@@ -60,9 +60,15 @@ def close_all_of(tx: Transaction, task_id: int, outcome: str) -> None:
     tx.connection.execute(_CLOSE_ALL, (tx.now, outcome, task_id, tx.now))
 
 
+def _close(tx: Transaction, outcome: str, *which: Any) -> None:
+    m.Request.update(done_at=tx.now, outcome=outcome).where(*which, m.Request.done_at.is_null()).execute(
+        tx.db
+    )
+
+
 def standing(tx: Transaction, task_id: int) -> str | None:
     """The verb of what is asked of a living attempt and not answered yet: pause, stop, resume, cancel or kill."""
-    return _newest(tx, "verb", "task_id = ?", task_id)
+    return _newest(tx, m.Request.verb, m.Request.task_id == task_id)
 
 
 def wishes(tx: Transaction) -> list[dict[str, Any]]:
@@ -72,43 +78,40 @@ def wishes(tx: Transaction) -> list[dict[str, Any]]:
 
 def actor_of(tx: Transaction, task_id: int, wish: str) -> str | None:
     """Who asked for `wish` (pause, resume, cancel; in whichever manner) last, if that is still open."""
-    verbs = MANNERS[wish]
-    return _newest(tx, "actor", f"task_id = ? AND verb IN ({marks(len(verbs))})", task_id, *verbs)
+    return _newest(tx, m.Request.actor, m.Request.task_id == task_id, m.Request.verb.in_(MANNERS[wish]))
 
 
-def _newest(tx: Transaction, column: str, which: str, *args: Any) -> str | None:
-    sql = f"SELECT {column} FROM request WHERE {which} AND done_at IS NULL AND {_STANDS} ORDER BY id DESC LIMIT 1"
-    row = tx.connection.execute(sql, (*args, tx.now)).fetchone()
+def _newest(tx: Transaction, column: Any, *which: Any) -> str | None:
+    query = m.Request.select(column).where(*which, m.Request.done_at.is_null(), SQL(_STANDS, (tx.now,)))
+    row = next(iter(query.order_by(m.Request.id.desc()).limit(1).tuples().execute(tx.db)), None)
     return row[0] if row else None
 
 
 def dated(tx: Transaction, task_id: int) -> list[dict[str, Any]]:
     """What is to happen to a task later: open requests that are dated ahead."""
-    return _ahead(tx, "task_id = ?", task_id)
+    return _ahead(tx, m.Request.task_id == task_id)
 
 
 def latest_dated(tx: Transaction, actor: str) -> list[dict[str, Any]]:
     """What this actor asked for last, in one act, and is not due yet."""
-    mine = _ahead(tx, "actor = ?", actor)
+    mine = _ahead(tx, m.Request.actor == actor)
     return [each for each in mine if each["created_at"] == mine[-1]["created_at"]]
 
 
 def last_closed(tx: Transaction, actor: str, task_ids: list[int]) -> list[dict[str, Any]]:
     """The last request of this actor for each of these tasks, where it is closed."""
-    return tx.rows(
-        "SELECT * FROM request WHERE done_at IS NOT NULL AND id IN (SELECT max(id) FROM request"
-        f" WHERE actor = ? AND task_id IN ({marks(len(task_ids))}) GROUP BY task_id) ORDER BY task_id",
-        actor,
-        *task_ids,
+    mine = m.Request.select(fn.MAX(m.Request.id)).where(
+        m.Request.actor == actor, m.Request.task_id.in_(task_ids)
     )
+    query = m.Request.select().where(
+        m.Request.id.in_(mine.group_by(m.Request.task_id)), m.Request.done_at.is_null(False)
+    )
+    return list(query.order_by(m.Request.task_id).dicts().execute(tx.db))
 
 
-def _ahead(tx: Transaction, which: str, value: Any) -> list[dict[str, Any]]:
-    return tx.rows(
-        f"SELECT * FROM request WHERE {which} AND done_at IS NULL AND {_AHEAD} ORDER BY created_at, id",
-        value,
-        tx.now,
-    )
+def _ahead(tx: Transaction, which: Any) -> list[dict[str, Any]]:
+    query = m.Request.select().where(which, m.Request.done_at.is_null(), SQL(_AHEAD, (tx.now,)))
+    return list(query.order_by(m.Request.created_at, m.Request.id).dicts().execute(tx.db))
 
 
 def due(tx: Transaction) -> list[dict[str, Any]]:

@@ -108,24 +108,14 @@ def _was_left_open(path: Path) -> bool:
         return False
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A plain connection, as each that writes is made; any thread may use it, one at a time. See `prepare`."""
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Set the pragmas of one that writes."""
-    for name, value in WRITER_PRAGMAS:
-        connection.execute(f"PRAGMA {name} = {value}")
-
-
 def connect_current(path: Path) -> sqlite3.Connection | None:
     """A plain connection to a database of just this schema, closed in order; None for any other: `open_for_writing` then."""
     if not path.exists() or os.path.exists(f"{path}.restoring") or _was_left_open(path):
         return None
-    connection = connect(path)
+    connection = sqlite3.connect(path, isolation_level=None)
     try:
-        prepare(connection)
+        for name, value in WRITER_PRAGMAS:
+            connection.execute(f"PRAGMA {name} = {value}")
         if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
             return connection
     except sqlite3.Error:
@@ -143,9 +133,10 @@ class Transaction:
         clock: Clock,
         boot_id: str,
         redactor: Redacts,
+        database: SqliteDatabase | None = None,
     ) -> None:
         self.connection = connection
-        self._database: SqliteDatabase | None = None
+        self._database = database
         self.boot_id = boot_id
         self.redactor = redactor
         self._clock = clock
@@ -157,7 +148,7 @@ class Transaction:
     def db(self) -> SqliteDatabase:
         """The connection as peewee knows it, for `query.execute(tx.db)`. Loaded when first used: it costs 50 ms."""
         if self._database is None:
-            from .adopting import adopt
+            from .database import adopt
 
             self._database = adopt(self.connection)
         return self._database
@@ -209,7 +200,7 @@ class Transaction:
 
     def use(self, connection: sqlite3.Connection) -> None:
         """Go on over another connection to the same database, between two transactions."""
-        self.connection, self._database = connection, None
+        self.connection = connection
 
     def event(
         self,

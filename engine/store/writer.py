@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from peewee import SqliteDatabase
+
 from ..clock import Clock
 from ..errors import Unavailable
 from ..rules.storage import Fault, Trouble
-from .database import OpenDatabase
 from .database_file import DatabaseFile, Standing
 from .diagnosis import diagnosis, is_passing, refusal
 from .transaction import Redacts, Transaction
@@ -48,7 +49,7 @@ class Writer:
 
     def __init__(
         self,
-        database: OpenDatabase,
+        database: SqliteDatabase,
         path: Path,
         *,
         clock: Clock,
@@ -59,7 +60,7 @@ class Writer:
         self._database = database
         self._path = path
         self.file = DatabaseFile(path)
-        self._transaction = Transaction(database.connection(), clock, boot_id, redactor)
+        self._transaction = Transaction(database.connection(), clock, boot_id, redactor, database)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._loop = asyncio.get_running_loop()

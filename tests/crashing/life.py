@@ -110,7 +110,7 @@ class Life:
         self.database = open_for_writing(self.config.db, utc_text(self.clock.utc()))
         connection = self.database.connection()
         connection.execute("PRAGMA synchronous = OFF")  # a killed process loses nothing that the kernel has
-        self.tx = Transaction(connection, self.clock, identity.boot_id(), Redactor(()))
+        self.tx = Transaction(connection, self.clock, identity.boot_id(), Redactor(()), self.database)
 
     # ---- life ----------------------------------------------------------------------------------------------------
 

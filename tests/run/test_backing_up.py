@@ -151,8 +151,8 @@ def test_a_copy_that_is_not_whole_never_gets_its_name(
 
 def test_a_broken_audit_is_told_at_the_backup(scratch: Scratch, config: Config) -> None:
     scratch.add()
-    scratch.database.connection().execute("DROP TRIGGER event_log_is_append_only_u")
-    scratch.database.connection().execute("UPDATE event_log SET message = 'x' WHERE event_id = 1")
+    scratch.database.execute_sql("DROP TRIGGER event_log_is_append_only_u")
+    scratch.database.execute_sql("UPDATE event_log SET message = 'x' WHERE event_id = 1")
     with pytest.raises(StoreError, match="its audit is broken at event 1"):
         back_up(config, None, None, scratch.clock)
 

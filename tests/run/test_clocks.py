@@ -302,7 +302,7 @@ async def test_after_a_reboot_every_lease_of_the_old_boot_has_ended_whatever_has
 ) -> None:
     scratch = engine.scratch
     task = scratch.start(scratch.add(), engine.handle.id)
-    scratch.database.connection().execute(
+    scratch.database.execute_sql(
         "UPDATE worker SET boot_id = 'another-boot', start_time = ?", (engine.handle.identity.start_time,)
     )
     new_engine = scratch.engine_id + 1

@@ -38,9 +38,6 @@ NO_DATABASE = {
     "sqlite3": "the same",
     "taskdeck.engine.store": "the same",
 }
-NO_MODELS = {
-    "peewee": "statements are constant SQL: it is loaded for a migration, and for the few rows that models write"
-}
 NO_LOOP = {"asyncio": "60 ms", "ssl": "comes with asyncio", "logging": "comes with asyncio"}
 OF_OTHERS = dict.fromkeys((*later.OF_AN_ENGINE, *later.OF_A_WORKER), "loaded in a quiet moment (`run.later`)")
 NO_COMMANDS = {
@@ -51,7 +48,7 @@ NO_COMMANDS = {
 }
 
 STARTS = {
-    "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS | NO_MODELS),
+    "engine": ("main", "asyncio.run(built(m))", RARE | OF_OTHERS),
     "worker": (
         "run.worker",
         "m._options(TOLD), m.load(['jobs.py'], Path('.'))",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import peewee
 import pytest
 
 from taskdeck.engine import views
@@ -142,12 +143,12 @@ def test_what_something_refers_to_or_is_in_doubt_stays(old: Old) -> None:
     doubtful, named = made.running(), made.running()
     for task, scope, state in ((doubtful, f"task:{doubtful['id']}", "IN_DOUBT"), (named, "invoices", "DONE")):
         attempt = made.one("SELECT id FROM attempt WHERE task_id = ?", task["id"])
-        made.database.connection().execute(
+        made.database.execute_sql(
             "INSERT INTO operation(scope, operation_key, task_id, attempt_id, fence, state, begun_at)"
             " VALUES (?, 'pay', ?, ?, ?, ?, ?)",
             (scope, task["id"], attempt, task["fence"], state, made.tx.now),
         )
-        made.database.connection().execute(
+        made.database.execute_sql(
             "UPDATE task SET state = 'FAILED', worker_id = NULL, finished_at = ? WHERE id = ?",
             (made.tx.now, task["id"]),
         )
@@ -297,8 +298,8 @@ def test_the_table_stays_append_only_before_and_after_a_cut(old: Old) -> None:
     old.later()
     old.prune()
     for sql in ("DELETE FROM event_log", "UPDATE event_log SET message = 'x'", "DELETE FROM archive"):
-        with pytest.raises(sqlite3.IntegrityError):
-            old.scratch.database.connection().execute(sql)
+        with pytest.raises(peewee.IntegrityError):
+            old.scratch.database.execute_sql(sql)
 
 
 def test_a_task_that_changes_while_it_is_archived_is_not_cut(old: Old) -> None:

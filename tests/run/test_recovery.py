@@ -58,7 +58,6 @@ async def test_the_tasks_of_a_worker_that_can_not_be_settled_go_to_review_and_th
     assert found == {bad["id"]: NEEDS_REVIEW, good["id"]: PENDING}
     assert scratch.query("SELECT DISTINCT state FROM worker") == [("LOST",)]
     assert ("ALERT_RAISED", "row_failed") in scratch.events(bad["id"])
-    scratch.database.connect()
     assert await recovered(scratch, tmp_path) == []
 
 

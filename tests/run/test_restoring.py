@@ -240,7 +240,7 @@ def test_a_worker_that_is_still_alive_stands_in_the_way(box: Box) -> None:
     me = identity.me()
     box.scratch.running()
     box.back_up()
-    box.scratch.database.connection().execute(
+    box.scratch.database.execute_sql(
         "UPDATE worker SET pid = ?, start_time = ?, boot_id = ?", (me.pid, me.start_time, me.boot_id)
     )
     with pytest.raises(Refused, match=f"pid {me.pid}"):

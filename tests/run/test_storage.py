@@ -176,7 +176,7 @@ async def test_the_output_of_ended_attempts_is_removed_past_the_budget_and_that_
     scratch, logs = watched.scratch, watched.watch.config.log_directory
     running = scratch.running()
     path = log_path(str(logs), running["id"], 1)
-    scratch.database.connection().execute("UPDATE attempt SET log_path = ?", (path,))
+    scratch.database.execute_sql("UPDATE attempt SET log_path = ?", (path,))
     for each in (path, log_path(str(logs), 999, 1)):
         log = AttemptLog(each)
         log.write(b"x" * 5000)

@@ -6,6 +6,7 @@ import sqlite3
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import peewee
 import pytest
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
@@ -55,16 +56,14 @@ def test_opening_again_migrates_nothing_and_loses_nothing(tmp_path: Path) -> Non
     task_id = first.add()
     first.close()
     reopened = open_for_writing(tmp_path / "taskdeck.db", NOW)
-    assert reopened.connection().execute("SELECT id FROM task").fetchall() == [(task_id,)]
-    assert reopened.connection().execute("SELECT count(*) FROM schema_migration").fetchone() == (
-        SCHEMA_VERSION,
-    )
+    assert reopened.execute_sql("SELECT id FROM task").fetchall() == [(task_id,)]
+    assert reopened.execute_sql("SELECT count(*) FROM schema_migration").fetchone() == (SCHEMA_VERSION,)
     reopened.close()
 
 
 def test_a_database_of_a_newer_taskdeck_is_refused(tmp_path: Path) -> None:
     made = Scratch(tmp_path)
-    made.database.connection().execute("PRAGMA user_version = 99")
+    made.database.execute_sql("PRAGMA user_version = 99")
     made.close()
     with pytest.raises(SchemaMismatch, match="newer"):
         open_for_writing(tmp_path / "taskdeck.db", NOW)
@@ -134,15 +133,15 @@ def test_the_chain_covers_every_row_and_the_head_says_how_far_it_goes(scratch: S
 @pytest.mark.parametrize("sql", ["UPDATE event_log SET message = 'x'", "DELETE FROM event_log"])
 def test_the_audit_is_append_only(scratch: Scratch, sql: str) -> None:
     scratch.do(note)
-    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        scratch.database.connection().execute(sql)
+    with pytest.raises(peewee.IntegrityError, match="append-only"):
+        scratch.database.execute_sql(sql)
 
 
 def test_an_ended_attempt_is_never_rewritten(scratch: Scratch) -> None:
     scratch.running()
-    scratch.database.connection().execute("UPDATE attempt SET ended_at = ?, outcome = 'lost'", (NOW,))
-    with pytest.raises(sqlite3.IntegrityError, match="never rewritten"):
-        scratch.database.connection().execute("UPDATE attempt SET outcome = 'succeeded'")
+    scratch.database.execute_sql("UPDATE attempt SET ended_at = ?, outcome = 'lost'", (NOW,))
+    with pytest.raises(peewee.IntegrityError, match="never rewritten"):
+        scratch.database.execute_sql("UPDATE attempt SET outcome = 'succeeded'")
 
 
 @fault("TF090")
@@ -159,8 +158,8 @@ def test_an_ended_attempt_is_never_rewritten(scratch: Scratch) -> None:
 )
 def test_a_time_that_is_not_utc_text_of_one_width_is_refused_on_write(scratch: Scratch, bad: str) -> None:
     task_id = scratch.add()
-    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
-        scratch.database.connection().execute("UPDATE task SET next_run_at = ? WHERE id = ?", (bad, task_id))
+    with pytest.raises(peewee.IntegrityError, match="CHECK"):
+        scratch.database.execute_sql("UPDATE task SET next_run_at = ? WHERE id = ?", (bad, task_id))
 
 
 TIME = re.compile(r"(.+_)?at|.+_until|not_before|last_heartbeat")
@@ -260,7 +259,7 @@ def test_a_strangers_log_is_named_and_nothing_is_changed(
     log.rename(f"{log}.foreign")
     made.path.with_name("taskdeck.db-shm").unlink(missing_ok=True)
     reopened = open_for_writing(made.path, NOW)
-    assert reopened.connection().execute("SELECT count(*) FROM task").fetchone() == (300,)
+    assert reopened.execute_sql("SELECT count(*) FROM task").fetchone() == (300,)
     reopened.close()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
-from taskdeck.engine.store import backup, migrating
+from taskdeck.engine.store import backup, database
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.scratch import Scratch
@@ -25,9 +25,9 @@ RELEASED = sorted(int(file.stem) for file in SCHEMAS.glob("*.sql"))
 HALF_WAY = """
 import os, signal, sys
 from pathlib import Path
-from taskdeck.engine.store import database, migrating
+from taskdeck.engine.store import database
 path, migrations = map(Path, sys.argv[1:])
-migrating.MIGRATIONS = migrations
+database.MIGRATIONS = migrations
 database.open_for_writing(path, "2026-11-29T12:00:00.000000Z")
 """
 DIES = """
@@ -116,7 +116,7 @@ def test_the_old_schema_is_kept_in_a_checked_copy_for_its_owner_only(old: Path) 
 def test_a_migration_that_is_killed_half_way_leaves_the_old_schema_and_is_made_up_for(old: Path) -> None:
     before, shape = rows(old), shape_of(old)
     migrations = old.parent / "migrations"
-    shutil.copytree(migrating.MIGRATIONS, migrations)
+    shutil.copytree(database.MIGRATIONS, migrations)
     (migrations / "9999_dies.py").write_text(DIES)
     died = subprocess.run([sys.executable, "-c", HALF_WAY, str(old), str(migrations)], check=False)
     assert died.returncode == -signal.SIGKILL
