@@ -83,7 +83,12 @@ class Config(Struct, frozen=True):
     @property
     def handlers_root(self) -> Path:
         """What relative handler files are relative to: the configuration file's folder, else the current one."""
-        return self.file.parent if self.file else Path.cwd()
+        if self.file:
+            return self.file.parent
+        try:
+            return Path.cwd()
+        except FileNotFoundError:  # removed meanwhile: nothing is relative to it
+            return Path("/")
 
     @property
     def log_file(self) -> Path:

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Make the streams take any character: what their encoding lacks is shown escaped, never a crash."""
+    """Make the streams take any character: what their encoding lacks is shown escaped, never a crash.
+
+    A descriptor of theirs that is closed leads nowhere from now on: the next file opened would be taken for the stream, here
+    or in an engine that is started.
+    """
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor: this one
+            os.set_inheritable(nowhere, True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -27,8 +27,9 @@ def replace_by_supervisor(engine_command: list[str], notice: Path) -> None:
     """No terminal, no launcher: this process itself becomes the supervisor (a service manager keeps its pid)."""
     from .supervisor import start_ahead
 
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     command = supervised(engine_command, notice)
     engine = start_ahead(engine_command)
     try:

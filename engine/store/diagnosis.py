@@ -20,13 +20,14 @@ _PASSING = frozenset({*_FAULTS, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, s
 
 def is_passing(error: BaseException | None) -> bool:
     """Is it the disk's or a lock's affair, which may be over in a moment? Looks behind peewee's own error too."""
-    code = _code(error)
+    code = getattr(_culprit(error), "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _PASSING
 
 
 def diagnosis(error: BaseException) -> Trouble:
     """What kept a change from being written."""
-    code = _code(error)
+    error = _culprit(error) or error
+    code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", "")
     fault, remedy = _FAULTS.get(
         (code or 0) & 0xFF, (Fault.BROKEN, "check the disk, its room and its permissions")
@@ -50,10 +51,16 @@ def passing_as_trouble(what: str) -> Iterator[None]:
         raise
 
 
-def _code(error: BaseException | None) -> int | None:
+def _culprit(error: BaseException | None) -> BaseException | None:
+    """The first error of SQLite in what led to `error`, but rather one that says more than SQLITE_ERROR.
+
+    Where the disk is in the way in the midst of a transaction, SQLite rolls it back; to do so again is such an error.
+    """
+    first = None
     while error is not None:
         code = getattr(error, "sqlite_errorcode", None)
-        if code is not None:
-            return code
+        if code not in (None, sqlite3.SQLITE_ERROR):
+            return error
+        first = first or (error if code is not None else None)
         error = error.__cause__ or error.__context__
-    return None
+    return first

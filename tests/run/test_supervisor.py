@@ -256,6 +256,7 @@ BECOMES = (
     "    {first}\n"
     "    become(*words)\n"
     "os.execv = late\n"
+    "sys.stdout = None\n"  # as where it is closed
     "launcher.replace_by_supervisor(sys.argv[1:], Path('gave-up'))"
 )
 """A launcher that does something more between the start of the engine and the moment in which it is a supervisor."""

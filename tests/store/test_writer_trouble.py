@@ -117,6 +117,14 @@ async def test_an_error_of_the_disk_is_named_and_over_when_it_is(writer: Writer,
     assert messages(path) == ["first", "second"]
 
 
+def test_a_database_that_has_no_room_for_its_tables_is_a_matter_of_the_disk(tmp_path: Path) -> None:
+    with (
+        short_files(50_000),
+        pytest.raises(StorageTrouble, match="can't be opened now: disk I/O error"),
+    ):
+        open_for_writing(tmp_path / "new.db", NOW)
+
+
 async def test_a_database_that_became_read_only_is_told_of(writer: Writer, path: Path) -> None:
     connection = writer._transaction.connection
     connection.execute("PRAGMA query_only = 1")

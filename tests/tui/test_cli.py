@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine import commands
+from taskdeck.engine.config import load
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import TaskdeckError
+from taskdeck.tui import output
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls, without_database
@@ -77,6 +79,30 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     names = "database exists engine stopping config counts workers holds leftovers anchor storage descendants"
     names += " alerts gave_up answers"
     assert set(found) == set(nothing) == set(names.split())
+
+
+def test_a_closed_stream_is_nobodys_from_now_on(tmp_path: Path) -> None:
+    for fd in (0, 1):
+        kept = os.dup(fd)
+        os.close(fd)
+        try:
+            output.prepare()
+            with open(tmp_path / "database", "w") as file:
+                assert file.fileno() != fd
+            assert os.path.samestat(os.fstat(fd), os.stat(os.devnull))
+            assert os.get_inheritable(fd)  # by an engine too
+        finally:
+            os.dup2(kept, fd)
+            os.close(kept)
+
+
+def test_an_engine_needs_no_directory_that_it_was_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load(environ={"TASKDECK_DB": str(tmp_path / "x.db")}, cwd=tmp_path).handlers_root == Path("/")
 
 
 @fault("TF257")
