@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError
+from ..errors import NotFound, NotPermitted, SchemaMismatch, StoreError, kept_from
 from .backup import newer
 from .diagnosis import diagnosis, is_passing, refusal
 from .transaction import SCHEMA_VERSION
@@ -32,7 +32,7 @@ def open_read_only(path: Path) -> tuple[sqlite3.Connection, Stamp | None]:
             f"there is no database at {path}", remedy="`taskdeck add -- COMMAND` makes one"
         ) from None
     except OSError as error:
-        raise NotPermitted(f"{path} can't be read", error.strerror or "", "ask as its owner") from error
+        raise kept_from(error, f"{path} can't be read", "ask as its owner, or name another") from error
     if not path.is_file():  # a pipe without a writer would be waited for without end
         raise StoreError(f"{path} is no database", "it is no regular file", "name another file with --db")
     mode = "mode=ro" if found is None else "mode=ro&immutable=1"

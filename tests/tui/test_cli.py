@@ -14,7 +14,8 @@ import pytest
 from taskdeck.engine import commands
 from taskdeck.engine.config import load
 from taskdeck.engine.edge.locks import DatabaseLock
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.errors import StoreError, TaskdeckError
+from taskdeck.engine.store.read_only import open_read_only
 from taskdeck.tui import output
 from tests.faults import fault
 from tests.seeded import Seed
@@ -130,6 +131,9 @@ def test_what_the_system_keeps_from_us_is_exit_77_and_what_is_broken_is_not(tmp_
         with pytest.raises(TaskdeckError, match="can't be made") as told:
             commands.take(Kept(tmp_path / "taskdeck.db"))
         assert told.value.exit_code == code
+    (loop := tmp_path / "loop.db").symlink_to(loop)
+    with pytest.raises(StoreError, match="Too many levels of symbolic links"):
+        open_read_only(loop)
 
 
 def test_status_fits_the_screen_tells_trouble_first_and_what_comes_next(taskdeck: Calls, seed: Seed) -> None:
