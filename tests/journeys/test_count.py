@@ -83,7 +83,7 @@ def _name(event: dict) -> str:
 
 def test_a_killed_engine_is_restarted_unaided_and_the_count_goes_on(deck: Deck) -> None:
     count = Count(deck)
-    run = deck.start("--until-idle", workers=2)
+    run = deck.start("--until-idle")
     command = count.reach_a_random_point()
     engine = deck.engine_pid
     kill(engine)
