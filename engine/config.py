@@ -163,10 +163,16 @@ def load_what_stands(
 ) -> Config:
     """Of settings with mistakes those that are right, to reach an engine that runs without them. Never for starting one.
 
-    Of a text that is no TOML, the places in `[taskdeck]`. Raises ConfigError where it can't be told which database is meant.
+    Of a text that is no TOML, the places in `[taskdeck]`; of a file that can't be read, nothing, where the database is named
+    elsewhere. Raises ConfigError where it can't be told which database is meant.
     """
     here = cwd if cwd is not None else _current_directory()
-    source = _find(path, environ, here, whole=False)
+    try:
+        source = _find(path, environ, here, whole=False)
+    except _Unreadable:
+        if db is None and not environ.get("TASKDECK_DB"):
+            raise
+        source = None
     gathered = _gathered(source, db, environ, here)
     if gathered.is_broken("taskdeck", "db"):
         raise ConfigError(gathered.problems)
@@ -310,6 +316,10 @@ def _references(config: Config) -> list[tuple[str, str]]:
     return [(key, reference) for key, reference in named if kind_of(reference) != "cmd"]
 
 
+class _Unreadable(ConfigError):
+    """The file is there, and nothing of it can be known."""
+
+
 class _Source(NamedTuple):
     """A file that was read: as it is named in messages, where it is, its values and the lines of its keys."""
 
@@ -391,9 +401,12 @@ def _read(path: Path, shown_as: str, *, whole: bool) -> _Source | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise fail(None, "", f"it can't be read: {error.strerror}", "make it a readable file") from None
+        raise _Unreadable(
+            [Problem(shown_as, None, "", f"it can't be read: {error.strerror}", "make it a readable file")]
+        ) from None
     if len(raw) > LARGEST_FILE:
-        raise fail(None, "", f"it is larger than {LARGEST_FILE >> 20} MiB", "is it the right file?")
+        what = f"it is larger than {LARGEST_FILE >> 20} MiB"
+        raise _Unreadable([Problem(shown_as, None, "", what, "is it the right file?")])
     try:
         text = raw.decode("utf-8-sig", "strict" if whole else "replace")
     except UnicodeDecodeError as error:

@@ -519,6 +519,22 @@ def test_a_mistake_in_the_file_keeps_nobody_from_the_engine_that_works_without_i
             assert taskdeck(*words, code=78).out == ""
 
 
+@fault("TF205")
+def test_a_file_that_can_not_be_read_keeps_nobody_from_the_engine_of_a_database_that_is_named(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    seed.task()
+    (taskdeck.folder / "config.toml").mkdir()
+    with DatabaseLock(taskdeck.db, role="engine", incarnation="x") as lock:
+        assert lock.acquire()
+        told = taskdeck("list").err
+        assert "config.toml: it can't be read: it is a directory" in told
+        assert "works on without it" in told
+        del taskdeck.environment["TASKDECK_DB"]  # the file may have named it
+        assert "it is a directory" in taskdeck("list", code=78).err
+        taskdeck("run", "--db", str(taskdeck.db), code=78)
+
+
 @fault("TF131")
 def test_an_engine_that_is_stopped_is_told_of_as_silent_and_its_end_is_not_waited_for(
     taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
