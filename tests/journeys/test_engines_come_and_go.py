@@ -61,7 +61,7 @@ class Walk:
         return [each["outcome"] for each in self._deck.attempts(self.id)]
 
 
-def test_a_command_outlives_six_engines_in_one_attempt_and_what_is_done_or_wanted_between_them_counts(
+def test_a_command_outlives_ten_engines_in_one_attempt_and_what_is_done_or_wanted_between_them_counts(
     deck: Deck,
 ) -> None:
     file, gate = deck.home / "numbers.txt", deck.home / "gate"
@@ -72,12 +72,12 @@ def test_a_command_outlives_six_engines_in_one_attempt_and_what_is_done_or_wante
     worker = deck.worker_of(task_id)
     what_is_done_and_saved_without_an_engine_is_there_when_one_comes(deck)
     what_a_person_wanted_while_there_was_no_engine_reaches_the_worker_that_returns(deck)
-    for _ in range(2):
+    for _ in range(6):
         kill_engine_and_supervisor(deck)
         next_engine(deck)
     kill_engine_and_supervisor(deck)
     last = deck.start("--until-idle")
-    deck.until(lambda: len(deck.events(None, "WORKER_RETURNED")) == 6, "the worker has returned six times")
+    deck.until(lambda: len(deck.events(None, "WORKER_RETURNED")) == 10, "the worker has returned ten times")
     gate.touch()
     assert deck.finish(last) == 0
     assert deck.moves(task_id) == ["RUNNING (dispatched)", "SUCCESS (done)"]
@@ -85,7 +85,7 @@ def test_a_command_outlives_six_engines_in_one_attempt_and_what_is_done_or_wante
     assert (attempt["command_pid"], attempt["exit_code"]) == (command, 0)
     assert set(file.read_text().split()) == {str(command)}
     assert {row["pid"] for row in deck.rows("SELECT pid FROM worker WHERE id = 1")} == {worker}
-    assert len(deck.events(None, "ENGINE_LOST")) == 6
+    assert len(deck.events(None, "ENGINE_LOST")) == 10
     assert not deck.events(None, "WORKER_LOST"), deck.told()
 
 
