@@ -92,6 +92,12 @@ def died_at_start(lived: float, began: bool) -> bool:
     return lived < AT_START and not began
 
 
+def ended_in_order(code: int | None, *, came_up: bool, said_bye: bool, is_wanted: bool) -> bool:
+    """Did a worker that held nothing end as it should? One that is still wanted and ends with 0 before it came up was ended
+    by a handler file, and nothing else would tell why no task starts. `code`: how it exited, None = unknown."""
+    return said_bye or (code == 0 and (came_up or not is_wanted))
+
+
 def restart_delay(quick_deaths: int) -> float:
     """Seconds to wait before a worker that keeps dying at its start is started again: 0, 0.5, 1, 2 … 30."""
     return 0.0 if quick_deaths == 0 else min(30.0, 0.25 * 2 ** min(quick_deaths, 10))

@@ -185,7 +185,7 @@ def _load_one(
     module: ModuleType | None = None
     try:
         module = import_it()
-    except (Exception, SystemExit) as error:  # somebody else's code; a file's failure is its own
+    except BaseException as error:  # somebody else's code, whatever it raises; a file's failure is its own
         registry.problems.append(f"{where}: {_story(error)}")
     for declaration in _new(before, module):
         if only in (None, declaration.name):

@@ -30,6 +30,7 @@ from ..rules.liveness import (
     Signs,
     Verdict,
     died_at_start,
+    ended_in_order,
     gap,
     judge,
     restart_delay,
@@ -414,7 +415,10 @@ class Warden:
         unreadable: str,
     ) -> None:
         how = _how_it_ended(handle, code)
-        orderly = (code == 0 or handle.said_bye) and not held
+        is_wanted = not (handle.retiring or handle.outdated or self._stopping)
+        orderly = not held and ended_in_order(
+            code, came_up=bool(handle.types), said_bye=handle.said_bye, is_wanted=is_wanted
+        )
         if not processes.end_worker(tx, handle.id, "ENDED" if orderly else "LOST", how):
             return
         tx.event(

@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from taskdeck.engine.rules.liveness import Signs, Verdict, died_at_start, gap, judge, restart_delay
+from taskdeck.engine.rules.liveness import (
+    Signs,
+    Verdict,
+    died_at_start,
+    ended_in_order,
+    gap,
+    judge,
+    restart_delay,
+)
 from tests.faults import fault
 
 
@@ -38,6 +46,14 @@ def test_a_worker_that_dies_at_its_start_is_started_again_with_growing_pauses_up
     assert delays[0] == 0
     assert delays == sorted(delays)
     assert delays[-1] == 30
+
+
+def test_a_wanted_worker_that_ends_before_it_came_up_did_not_end_in_order_whatever_its_exit_code() -> None:
+    for code in (0, 1, -9, None):
+        assert not ended_in_order(code, came_up=False, said_bye=False, is_wanted=True)
+        assert ended_in_order(code, came_up=False, said_bye=True, is_wanted=True)
+        assert ended_in_order(code, came_up=True, said_bye=False, is_wanted=True) is (code == 0)
+        assert ended_in_order(code, came_up=False, said_bye=False, is_wanted=False) is (code == 0)
 
 
 def test_a_worker_that_began_an_attempt_did_not_die_of_its_start() -> None:

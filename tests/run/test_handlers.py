@@ -203,6 +203,8 @@ def test_every_mistake_of_a_declaration_is_a_problem_of_its_own(tmp_path: Path) 
         ("import nowhere_to_be_found", "ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
         ("def broken(:", "SyntaxError: invalid syntax (line 2)"),
         ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class Odd(BaseException): ...\nraise Odd('x')", "Odd: x"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("raise RuntimeError('https://u:hunter2@h/ \\x1b[2J\\nsecond')", "RuntimeError: https://"),
     ],
