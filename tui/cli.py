@@ -96,10 +96,10 @@ def _dispatch(line: CommandLine) -> int:
         options = adding.quick(line.words[1:])
         if options is not None:
             return adding.add(line, options)
-    if line.words == ["run"]:
+    if line.words in (["run"], ["run", "--until-idle"]):
         from . import running
 
-        return running.run(line)
+        return running.run(line, until_idle=len(line.words) > 1)
     if not line.words and not line.json:
         from . import opening
 

@@ -16,7 +16,8 @@ from taskdeck.engine.config import load
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import StoreError, TaskdeckError
 from taskdeck.engine.store.read_only import open_read_only
-from taskdeck.tui import output
+from taskdeck.tui import grammar, output, running
+from taskdeck.tui.cli import main
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls, without_database
@@ -483,6 +484,15 @@ def test_nothing_heavy_is_loaded_for_the_quick_verbs(
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_run_starts_without_the_parser_of_all_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, bool]] = []
+    monkeypatch.setattr(running, "run", lambda line, **how: started.append(how) or 0)
+    monkeypatch.setattr(grammar, "invoke", lambda line: pytest.fail("the parser was asked"))
+    for words in (["run"], ["run", "--until-idle"], ["--db", "x.db", "run", "--until-idle"]):
+        assert main(words) == 0
+    assert [how["until_idle"] for how in started] == [False, True, True]
 
 
 @fault("TF205")
