@@ -32,6 +32,16 @@ def mark(db_path: str | os.PathLike[str], task_id: int, attempt: int) -> str:
     return f"{_hash(os.fspath(db_path))}:{task_id}:{attempt}"
 
 
+def worker_mark(db_path: str | os.PathLike[str], incarnation: str) -> str:
+    """The same for a worker; what Python handlers start inherits it (commands get the mark of their task)."""
+    return f"{_hash(os.fspath(db_path))}:worker-{incarnation}:0"
+
+
+def task_mark(db_path: str | os.PathLike[str], task_id: int) -> str:
+    """What the marks of a task's attempts begin with."""
+    return f"{_hash(os.fspath(db_path))}:{task_id}:"
+
+
 @lru_cache(maxsize=16)
 def _hash(db_path: str) -> str:
     return database_hash(db_path)  # a process works for one database, and looks its path up once

@@ -7,7 +7,6 @@ whose they are. Light, since it is loaded before the engine is. Must not touch t
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from contextlib import suppress
@@ -22,7 +21,6 @@ from ..edge import adoption, trees
 from ..edge.locks import is_held
 from ..edge.paths import database_hash
 from . import announce, foundlings, groups
-from .leftovers import worker_mark
 from .summons import WAIT, open_output
 
 PROGRAM = (sys.executable, "-m", "taskdeck.engine.run.worker")
@@ -61,7 +59,7 @@ class Ahead:
 
     def _start(self, most: int) -> None:
         for _ in range(min(most, self._missing)):
-            incarnation = secrets.token_hex(8)
+            incarnation = os.urandom(8).hex()
             process = _start(self._config, incarnation, [*PROGRAM, WAIT], subprocess.PIPE)
             self._missing -= 1
             self._waiting.append(Waiting(incarnation, process))
@@ -123,7 +121,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     of_the_engine = (announce.VARIABLE, foundlings.VARIABLE)
     environment = {key: value for key, value in os.environ.items() if key not in of_the_engine}
-    environment[trees.VARIABLE] = worker_mark(config.db, incarnation)
+    environment[trees.VARIABLE] = trees.worker_mark(config.db, incarnation)
     environment |= cores.handed_on()
     return adoption.start(
         lambda: subprocess.Popen(

@@ -16,16 +16,6 @@ from . import groups, kin
 from .messages import Left
 
 
-def worker_mark(database: Path, incarnation: str) -> str:
-    """The environment mark of a worker; what Python handlers start inherits it (commands get the mark of their task)."""
-    return f"{database_hash(database)}:worker-{incarnation}:0"
-
-
-def task_mark(database: Path, task_id: int) -> str:
-    """What the marks of a task's attempts begin with."""
-    return f"{database_hash(database)}:{task_id}:"
-
-
 def end_leftovers(
     database: Path,
     incarnation: str,
@@ -47,14 +37,14 @@ def end_leftovers(
         left_of(process, task_id)
         for task_id in _in_evidence(database, task_ids, group, noted, clock)
         for process in _end(
-            task_mark(database, task_id),
+            trees.task_mark(database, task_id),
             groups.of_task(group, task_id),
             [one for one, its_task in noted.items() if its_task == task_id],
             clock,
         )
     ]
     if incarnation:
-        mark = worker_mark(database, incarnation)
+        mark = trees.worker_mark(database, incarnation)
         withstanding = _end(mark, [group], noted, clock, orphans)
         left += [left_of(one, noted.get(one) or _task(one, group)) for one in withstanding]
     return list({(one.pid, one.start_time): one for one in reversed(left)}.values())[::-1]
@@ -65,11 +55,13 @@ def find_leftovers(
 ) -> list[Identity]:
     """The living processes that `end_leftovers` would end, but for orphans."""
     group, noted = _evidence(journal)
-    marks = [task_mark(database, each) for each in _in_evidence(database, task_ids, group, noted, clock)]
+    marks = [
+        trees.task_mark(database, each) for each in _in_evidence(database, task_ids, group, noted, clock)
+    ]
     found = {one: None for mark in marks for one in trees.find(mark)}
     if incarnation:
         roots = [*(group.members() if group else ()), *noted]
-        found |= dict.fromkeys(trees.find(worker_mark(database, incarnation), roots=roots))
+        found |= dict.fromkeys(trees.find(trees.worker_mark(database, incarnation), roots=roots))
     return list(found)
 
 

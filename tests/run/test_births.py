@@ -16,7 +16,6 @@ from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.edge.paths import database_hash
 from taskdeck.engine.run import births
 from taskdeck.engine.run.births import Ahead, give_birth
-from taskdeck.engine.run.leftovers import worker_mark
 from tests.eventually import eventually
 
 ECHO = (
@@ -50,7 +49,9 @@ def test_one_that_waits_becomes_the_worker_that_it_is_told_to_be(config: Config,
     ahead.begin()
     one = ahead.take()
     assert one is not None
-    eventually(lambda: worker_mark(config.db, one.incarnation) in trees.marks(f"{database_hash(config.db)}:"))
+    eventually(
+        lambda: trees.worker_mark(config.db, one.incarnation) in trees.marks(f"{database_hash(config.db)}:")
+    )
     journal = journal_in(config)
     born = give_birth(config, tmp_path / "socket", one.incarnation, journal, one.process)
     assert born is one.process
@@ -109,7 +110,7 @@ def test_one_that_has_died_meanwhile_is_replaced(config: Config, tmp_path: Path)
 
 
 def test_none_are_started_beside_workers_that_live_or_an_engine_that_works(config: Config) -> None:
-    mark = worker_mark(config.db, "survivor")
+    mark = trees.worker_mark(config.db, "survivor")
     living = subprocess.Popen(["sleep", "60"], env={**os.environ, trees.VARIABLE: mark})
     try:
         eventually(
