@@ -12,8 +12,9 @@ from importlib import import_module
 
 from ..clock import Clock
 
-QUIET_AFTER = 5.0
-"""Seconds after a start until these are loaded: what was waiting to run has begun by then."""
+QUIET_AFTER = 30.0
+"""Seconds after a start until these are loaded: what was waiting to run has begun by then, and a run that is short never pays
+for them (a third of a second for a worker). Nobody replaces our files as soon as they were started."""
 BETWEEN = 0.02
 """Seconds for which the loop gets on with its work between two of them."""
 
