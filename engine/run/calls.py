@@ -55,6 +55,7 @@ class HandlerCall:
     async def run(self) -> Outcome:
         """The whole attempt; never raises what the handler raised."""
         run = self.attempt.run
+        crash_at("before_start_journal")
         self._journal.start(run.fence)
         crash_at("after_start_journal")
         self.attempt.uplink.post(Started(run.task_id, run.fence))
