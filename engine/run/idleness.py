@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..clock import Clock
+from ..rules.tasks import RETRYING
 from ..rules.timing import add_seconds, parse_utc
 from ..store import tasks
 from ..store.writer import Writer
@@ -50,6 +51,7 @@ class Idleness:
         self._on_end = on_end
         self._stepped = 0.0
         self._tell_again_at = 0.0
+        self._told: tuple[int, str, str] | None = None
         self.reached = False
         """Nothing was left to do."""
 
@@ -62,11 +64,13 @@ class Idleness:
         left = await self._left()
         if left["open"] == 0:
             await self._end(left)
-        elif self._waited_too_long():
-            log.error("%s after --max-wait", counted(left["open"], "task still waits", "tasks still wait"))
-            self._on_end(124)
         else:
-            await self._tell_what_is_waited_for(limits)
+            await self._tell_what_is_waited_for(limits, left["open"] - 1)
+            if self._waited_too_long():
+                log.error(
+                    "%s after --max-wait", counted(left["open"], "task still waits", "tasks still wait")
+                )
+                self._on_end(124)
 
     async def tell_what_is_left(self) -> None:
         """The last words of a run that was stopped."""
@@ -101,13 +105,19 @@ class Idleness:
         self.reached = True
         self._on_end(1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0)
 
-    async def _tell_what_is_waited_for(self, limits: Limits) -> None:
-        """Where nothing runs and nothing can start by itself, say so and what to do, once a minute at most."""
+    async def _tell_what_is_waited_for(self, limits: Limits, others: int) -> None:
+        """Nothing runs: where nothing can start by itself, say so and what to do, once a minute at most; else who is next."""
         if self._clock.monotonic() < self._tell_again_at:
             return
         if why := await self._writer.write(stuck_on, limits, self._policies):
             self._tell_again_at = self._clock.monotonic() + TOLD_EVERY
             log.warning("waiting: %s", why)
+        elif (following := await self._writer.write(tasks.next_dated)) and following != self._told:
+            self._told = following
+            task_id, state, when = following
+            told = f"#{task_id} {'retries' if state == RETRYING else 'is due'} at {when[:19]}Z"
+            more = f", {others} more behind it" if others else ""
+            log.info("waiting: %s%s (--max-wait bounds it)", told, more)
 
     def _waited_too_long(self) -> bool:
         if self._options.max_wait is None:

@@ -349,6 +349,15 @@ def next_due(tx: Transaction) -> str | None:
     return tx.connection.execute(sql, (tx.now,)).fetchone()[0]
 
 
+def next_dated(tx: Transaction) -> tuple[int, str, str] | None:
+    """The waiting task that becomes due next: its id, its state, and when (UTC text)."""
+    sql = (
+        f"SELECT id, state, next_run_at FROM {_BY_DUE} WHERE {_WAITING} AND next_run_at > ?"
+        " ORDER BY next_run_at LIMIT 1"
+    )
+    return tx.connection.execute(sql, (tx.now,)).fetchone()
+
+
 def running_by_type(tx: Transaction) -> dict[str, int]:
     """How many attempts are alive, by type: what RUNNING or suspended tasks hold, and nothing else (TF017, TF039)."""
     sql = (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,10 +68,18 @@ def test_a_stopped_run_says_what_goes_on_and_one_that_only_a_person_can_let_go_o
         assert b"waiting" not in running.stderr.read()
 
 
-def test_a_run_on_a_terminal_says_where_to_look_with_the_paths_it_was_given(taskdeck: Calls) -> None:
-    taskdeck("add", "--", "true")
-    shown = taskdeck.process_on_terminal("run", "--until-idle", "--db", str(taskdeck.db), **ONE).out
-    assert f"look: taskdeck list --db {taskdeck.db}" in " ".join(shown.split())
+def test_a_run_on_a_terminal_says_for_whom_it_waits_and_where_to_look_with_the_paths_it_was_given(
+    taskdeck: Calls,
+) -> None:
+    taskdeck("add", "--in", "1h", "--", "true")
+    words = ("run", "--until-idle", "--max-wait", "0.1s", "--db", str(taskdeck.db))
+    ended = taskdeck.process_on_terminal(*words, **ONE)
+    shown = " ".join(ended.out.split())
+    assert ended.code == 124
+    assert re.search(
+        r"waiting: #1 is due at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(--max-wait bounds it\)", shown
+    ), shown
+    assert f"look: taskdeck list --db {taskdeck.db}" in shown
 
 
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
