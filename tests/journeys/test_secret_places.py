@@ -98,7 +98,10 @@ class Watch:
                 b"taskdeck.engine" in line or b"taskdeck\0run" in line
             )
             is_handler = b"sync_handler" in line
-            if found_in(environ) and (is_handler or not is_ours) and int(pid) != os.getpid():
+            is_asked = line.startswith(
+                b"cat\0"
+            )  # what a `cmd:` names: it may need all that taskdeck was given
+            if found_in(environ) and (is_handler or not (is_ours or is_asked)) and int(pid) != os.getpid():
                 self.seen.add(f"environment: {told}")
 
 
