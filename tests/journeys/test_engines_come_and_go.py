@@ -173,6 +173,7 @@ def a_stop_without_an_engine_ends_what_outlived_it_and_loses_nothing(
     told = json.loads(deck.ok("worker", "list", "--json"))
     assert (told["alive"], sorted(told["attempts"])) == (True, [f"#{walk.id}.1", f"#{command}.1"])
     assert "stands still" not in deck.ok("status")
+    assert "no engine works now: its worker goes on" in " ".join(deck.ok("why", command).split())
     assert str(told["pid"]) in deck.ok("stop")
     assert not deck.processes()
     assert "was not running" in deck.ok("stop")

@@ -13,6 +13,11 @@ from ..other_settings import other_settings
 from . import targets, task_page
 from .look import Target
 
+WITHOUT_ENGINE = (
+    "no engine works now: its worker goes on, and what it asks an engine for waits (start one: taskdeck run)"
+)
+"""Of a task whose worker outlived its engine."""
+
 
 def why(ctx: typer.Context, target: Target) -> int:
     """Say why a task does not run now, and what to do about it."""
@@ -26,7 +31,7 @@ def why(ctx: typer.Context, target: Target) -> int:
     output.line(f"#{task.id}: {state} ({task.reason})")
     for text in [
         *_before(task),
-        *(map(look.tidy, reasons) if reasons else _story(task)),
+        *(map(look.tidy, reasons) if reasons else _story(line, task)),
         *_elsewhere(line, reasons),
     ]:
         for part in look.wrap(f"  {task_page.local_times(text)}", output.width()):
@@ -42,9 +47,10 @@ def _before(task: views.TaskView) -> list[str]:
     return [f"{task_page.error(task.error)}{f' ({tries})' if tries else ''}"]
 
 
-def _story(task: views.TaskView) -> list[str]:
+def _story(line: CommandLine, task: views.TaskView) -> list[str]:
     if task.state == "RUNNING":
-        return [f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(_started(task))}"]
+        runs = f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(_started(task))}"
+        return [runs] if views.holder(line.config).running else [runs, WITHOUT_ENGINE]
     lines = [f"it ended {look.local(task.finished_at)}"]
     if task.error and task.state != "SUCCESS":
         lines.append(task_page.error(task.error))
