@@ -101,7 +101,7 @@ class Idleness:
                 counted(left["stuck"], "task has", "tasks have"),
             )
         ended = await self._writer.write(tasks.ended_since, self._options.since)
-        log.info("nothing is left to do: %s", summary(ended))
+        log.info("nothing is left to do: %s", summary(ended, left["review"]))
         self.reached = True
         self._on_end(1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0)
 

@@ -13,10 +13,12 @@ def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def summary(ended: Mapping[str, int]) -> str:
-    """How many tasks ended how, and where to look at those that did not succeed."""
-    if not ended:
-        return "no task ended in this run"
-    bad = [state.lower() for state in REMEDIES if ended.get(state)]
-    see = f" (see: taskdeck list state:{','.join(bad)})" if bad else ""
-    return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in ended.items()) + see
+def summary(ended: Mapping[str, int], reviews: int = 0) -> str:
+    """How many tasks ended how, and where to look at those that did not succeed; `reviews` are all that wait for a person."""
+    told = [f"{count} {state.replace('_', ' ')}" for state, count in ended.items()]
+    told = told or ["no task ended in this run"]
+    older = max(0, reviews - ended.get("NEEDS_REVIEW", 0))
+    if older:
+        told.append(counted(older, "from before waits for a person", "from before wait for a person"))
+    bad = [state for state in REMEDIES if ended.get(state) or (older and state == "NEEDS_REVIEW")]
+    return ", ".join(told) + (f" (see: taskdeck list state:{','.join(bad).lower()})" if bad else "")

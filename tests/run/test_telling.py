@@ -13,3 +13,8 @@ def test_a_summary_names_where_to_look_at_what_did_not_succeed() -> None:
     assert summary({"SUCCESS": 3}) == "3 SUCCESS"
     found = summary({"FAILED": 1, "NEEDS_REVIEW": 2, "SUCCESS": 3})
     assert found == "1 FAILED, 2 NEEDS REVIEW, 3 SUCCESS (see: taskdeck list state:needs_review,failed)"
+    waits = "1 from before waits for a person (see: taskdeck list state:needs_review)"
+    assert summary({}, reviews=1) == f"no task ended in this run, {waits}"
+    assert summary({"NEEDS_REVIEW": 2}, reviews=2) == summary({"NEEDS_REVIEW": 2})
+    found = summary({"FAILED": 1, "NEEDS_REVIEW": 1}, reviews=3)
+    assert found.endswith(", 2 from before wait for a person (see: taskdeck list state:needs_review,failed)")
