@@ -19,11 +19,11 @@ from msgspec import Struct
 from . import __version__
 from .clock import system_clock
 from .config import Config, load, read_secrets
-from .edge.leaving import leave
 from .edge.locks import DatabaseLock, is_held
 from .edge.paths import gave_up_file
 from .errors import AlreadyRunning, TaskdeckError, Unavailable, UsageError
 from .garbage import begin_collecting
+from .leaving import leave
 from .rules.timing import utc_text
 
 # What only an engine needs is imported where one is made: a launcher passes here on the way to the first paint.

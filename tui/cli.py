@@ -14,29 +14,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from taskdeck.engine.errors import NotPermitted, TaskdeckError, UsageError
+from taskdeck.engine.garbage import YOUNG
+from taskdeck.engine.leaving import leave
 
 from . import output
 from .commandline import CommandLine
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-SELDOM = 20_000
-"""Objects between two looks for cycles: hardly any verb makes so many that go again."""
 
 
 def script() -> NoReturn:
-    """What `taskdeck` is as a program: one command line, and then the end, at once.
-
-    To take the interpreter apart object by object would be a sixth of `add` or `list`, for nothing.
-    """
-    gc.set_threshold(SELDOM, 10, 10)
-    code = main()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(
-            OSError, ValueError, AttributeError
-        ):  # what can't be written was told already
-            stream.flush()
-    os._exit(code)
+    """What `taskdeck` is as a program: one command line, and then the end, at once."""
+    gc.set_threshold(YOUNG, 10, 10)  # hardly any verb makes so many objects that go again
+    leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -161,7 +161,6 @@ def _fresh_run(row: Mapping[str, Any], policies: Policies) -> Run:
     return _run(
         row,
         row["attempt_id"],
-        row["number"],
         row["log_path"],
         policy,
         payload=row["payload"],
@@ -171,14 +170,12 @@ def _fresh_run(row: Mapping[str, Any], policies: Policies) -> Run:
     )
 
 
-def _run(
-    task: Mapping[str, Any], attempt_id: int, number: int, path: str, policy: Policy, **more: Any
-) -> Run:
+def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **more: Any) -> Run:
     """What a worker is sent of an attempt that was just opened; `task` is the row as it is now."""
     return Run(
         task_id=task["id"],
         attempt_id=attempt_id,
-        attempt=number,
+        attempt=task["attempt"],
         fence=task["fence"],
         type=task["type"],
         timeout=policy.timeout,
@@ -322,7 +319,7 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
     held = {"resources": holdings.resources, "route": holdings.route}
-    return _run(task, attempt_id, task["attempt"], path, policy, **held, **own)
+    return _run(task, attempt_id, path, policy, **held, **own)
 
 
 def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:

@@ -22,8 +22,8 @@ import msgspec
 
 from .. import StopRequested
 from ..clock import Clock, SystemClock
-from ..edge.leaving import leave
 from ..garbage import begin_collecting
+from ..leaving import leave
 from ..rules import payloads
 from ..rules.failures import Failure, FailureClass
 from .attempt_messages import Run

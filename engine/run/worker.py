@@ -25,10 +25,10 @@ from .. import __version__, cores
 from ..clock import Clock, system_clock
 from ..edge import adoption, identity
 from ..edge.cgroups import Group
-from ..edge.leaving import leave
 from ..edge.link import Link, connect
 from ..errors import TaskdeckError, UsageError
 from ..garbage import begin_collecting
+from ..leaving import leave
 from . import channels, kin, later, summons
 from .arguments import Arguments
 from .executor import Executor

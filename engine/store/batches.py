@@ -34,7 +34,7 @@ _BEGIN = (
     " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
     " WHERE task.id = these.value AND +task.state = 'PENDING' AND task.ending IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
-    " RETURNING id, fence, attempt AS number, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct,"
+    " RETURNING id, fence, attempt, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct,"
     " bandwidth, retry_count, scheduled_at"
 )
 _IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
@@ -89,7 +89,7 @@ def begin_all(
     """Make those of these tasks that wait to begin from the beginning RUNNING on a worker, each with a fence and an attempt.
 
     `path_of` a task and the number of its attempt is where the log lies. Returns, in the given order, what the attempt of
-    each that begins needs of its row, with `number`, `attempt_id` and `log_path`.
+    each that begins needs of its row, with `attempt_id` and `log_path`.
     """
     fences = tx.next_fences(len(task_ids))
     held = leased(tx, worker_id, lease)
@@ -101,7 +101,7 @@ def begin_all(
     begun.sort(key=itemgetter("fence"))
     attempts = []
     for row in begun:
-        task_id, number = row["id"], row["number"]
+        task_id, number = row["id"], row["attempt"]
         row["log_path"] = path = path_of(task_id, number)
         attempts.append((task_id, number, worker_id, row["fence"], 0, tx.now, path))
     insert(tx.connection, *OPEN, attempts)
@@ -164,7 +164,7 @@ def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
 
 
 def _dispatched(begun: Mapping[str, Any], worker_id: int, now: str) -> Event:
-    number, fence = begun["number"], begun["fence"]
+    number, fence = begun["attempt"], begun["fence"]
     payload = f'{{"from":"PENDING","to":"RUNNING","attempt":{number},"fence":{fence},"worker":{worker_id},"resumes_at":0}}'
     return event(begun["id"], worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
 

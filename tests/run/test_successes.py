@@ -186,7 +186,7 @@ def test_tasks_with_a_checkpoint_do_not_begin_with_those_that_have_none(scratch:
     scratch.do(take_all, rows, "they were lost", {row["fence"] for row in rows}, scratch.policies, 3)
     ids = [saved["id"], other["id"]]
     begun = scratch.do(batches.begin_all, ids, scratch.worker("w-other"), 300.0, path_of)
-    assert [(row["id"], row["number"]) for row in begun] == [(other["id"], 2)]
+    assert [(row["id"], row["attempt"]) for row in begun] == [(other["id"], 2)]
     runs = {run.task_id: run for run in Engine(scratch).tick()}
     assert (runs[saved["id"]].attempt, runs[saved["id"]].checkpoint_seq) == (2, 1)
     assert (runs[plain["id"]].attempt, runs[plain["id"]].checkpoint_seq) == (2, 0)
