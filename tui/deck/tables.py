@@ -76,7 +76,7 @@ def task_cells(task: views.TaskView, now: datetime, glyphs: Glyphs) -> Cells:
         "type": (task.type, ""),
         "percent": ("-" if done is None else f"{done:.0f}%", ""),
         "bar": (bar(done), ""),
-        "try": (f"{task.attempt}/{task.max_retry + 1}", ""),
+        "try": (task_page.attempt(task), ""),
         "held": (held or task.route or "-", "" if held or task.route else "dim"),
         "route": (task.route or "-", "" if task.route else "dim"),
         "next": (_next(task, now), ""),

@@ -33,7 +33,7 @@ def heading(found: Detail, glyphs: Glyphs) -> tuple[str, str, str]:
         glyph, word, shape = "?", "GONE", "lost"
     done = tables.percent(task.progress)
     parts = [f"{glyph} {word}", *([f"{done:.0f}%"] if done is not None else [])]
-    parts.append(f"attempt {task.attempt}/{task.max_retry + 1}")
+    parts.append(f"attempt {task_page.attempt(task)}")
     return f"#{task.id} {look.tidy(task.type)}", "  ".join(parts), shape
 
 

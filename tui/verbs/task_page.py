@@ -38,6 +38,18 @@ def tries(task: views.TaskView) -> str:
     return f"retry {task.retry_count} of {task.max_retry}" if task.retry_count else ""
 
 
+def attempt(task: views.TaskView) -> str:
+    """`4/5`: the attempts so far, and how many there will be at most if each that comes fails.
+
+    Attempts that spent no retry, and those from before a person's retry, count on both sides.
+    """
+    left = max(task.max_retry - task.retry_count, 0)
+    begins_another = task.state in ("PENDING", "RETRYING", "LOST") or (
+        task.state == "PAUSED" and task.worker is None
+    )
+    return f"{task.attempt}/{max(task.attempt + begins_another + left, task.max_retry + 1)}"
+
+
 def _message(found: object) -> str:
     if isinstance(found, dict):
         return str(found.get("message") or found.get("kind") or found)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from taskdeck.engine import views
 from taskdeck.engine.config import load
 from taskdeck.tui.deck.reads import detail
 from taskdeck.tui.deck.states import Glyphs
-from taskdeck.tui.deck.task_text import section
+from taskdeck.tui.deck.tables import task_cells
+from taskdeck.tui.deck.task_text import heading, section
 from tests.seeded import Seed
 from tests.tui.calls import Calls
 from tests.tui.test_records import in_doubt, with_steps
@@ -28,3 +31,29 @@ def test_a_rollback_is_told_with_its_steps_and_the_end_that_follows(taskdeck: Ca
     assert "undo 1 release: registered" in shown(taskdeck, task_id, "Checkpoint")
     taskdeck("cancel", str(task_id))
     assert "0 of 2 steps done, then cancelled" in shown(taskdeck, task_id, "Summary")
+
+
+@pytest.mark.parametrize(
+    ("state", "attempts", "retries", "shown"),
+    [
+        ("PENDING", 0, 0, "0/3"),
+        ("RUNNING", 1, 0, "1/3"),
+        ("RETRYING", 2, 2, "2/3"),
+        ("NEEDS_REVIEW", 3, 2, "3/3"),
+        ("CANCELLED", 2, 2, "2/3"),
+        ("PENDING", 3, 0, "3/6"),  # retried by hand
+        ("RUNNING", 4, 0, "4/6"),
+        ("RETRYING", 4, 1, "4/6"),
+        ("NEEDS_REVIEW", 6, 2, "6/6"),
+        ("PENDING", 1, 0, "1/4"),  # drained: that one was free
+    ],
+)
+def test_attempts_are_shown_against_how_many_there_will_be_at_most_as_things_stand(
+    taskdeck: Calls, seed: Seed, state: str, attempts: int, retries: int, shown: str
+) -> None:
+    runs = {"worker_id": seed.worker(), "lease_until_boot": 1e9} if state == "RUNNING" else {}
+    task_id = seed.task(state=state, attempt=attempts, retry_count=retries, max_retry=2, **runs)
+    with views.open_view(load(db=taskdeck.db, environ={})) as view:
+        found = detail(task_id)(view)
+    assert f"attempt {shown}" in heading(found, Glyphs())[1]
+    assert task_cells(found.task, views.now(), Glyphs())["try"][0] == shown
