@@ -441,15 +441,23 @@ class View:
             which = f"attempt {attempt} of #{task_id}" if attempt else f"attempt of #{task_id} yet"
             raise NotFound(f"there is no {which}", remedy=f"see: taskdeck show {task_id}")
         number, path = found[-1]["number"], found[-1]["log_path"]
+        ended = found[-1]["ended_at"] is not None
         if not path:
             raise NotFound(f"attempt {number} of #{task_id} keeps no log")
-        if found[-1]["ended_at"] and found[-1]["tail"] and not _is_kept(self.config.log_directory / path):
+        if ended and found[-1]["tail"] and not _is_kept(self.config.log_directory / path):
             raise NotFound(
                 f"the output of attempt {number} of #{task_id} is no longer kept",
                 "it was removed, since all logs together are bounded ([logging] attempts_total_bytes), or by a person",
                 f"its last lines stand in: taskdeck show {task_id}",
             )
-        return LogView(task_id, number, self.config.log_directory / path)
+        return LogView(task_id, number, self.config.log_directory / path, ended)
+
+    @property
+    def prints(self) -> Path:
+        """Where async handlers print to: all of them, since that can't be told apart by attempts."""
+        from .run.summons import OUTPUT
+
+        return self.config.log_directory / "workers" / OUTPUT
 
     def read_log(self, log: LogView, *, tail: int | None = None) -> Iterator[bytes]:
         """The output so far, raw and unmasked; with `tail` only the last lines. Nothing where nothing was written."""

@@ -243,11 +243,12 @@ class AnchorView(msgspec.Struct, frozen=True):
 
 
 class LogView(msgspec.Struct, frozen=True):
-    """Where the output of one attempt is kept."""
+    """Where the output of one attempt is kept, and whether more may come."""
 
     task_id: int
     attempt: int
     path: Path
+    ended: bool
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -270,12 +270,27 @@ def test_a_log_that_is_not_there_is_said_in_a_line(taskdeck: Calls, seed: Seed) 
     running = seed.running(seed.worker(), log_path=str(Path("gone") / "1.log"))
     assert "no attempt" in taskdeck("log", str(waiting), code=3).err
     assert "no attempt" in taskdeck("log", str(running), "--attempt", "4", code=3).err
-    ended = taskdeck("log", str(running))
-    assert (ended.out, ended.code) == ("", 0)
+    assert "no output yet" in taskdeck("log", str(running)).err
     seed.sql("UPDATE attempt SET ended_at = '2026-11-29T12:00:01.000000Z', tail = 'its last words'")
     told = taskdeck("log", str(running), code=3).err
     assert "is no longer kept" in told
     assert f"taskdeck show {running}" in told
+
+
+def test_that_there_is_no_output_is_said_beside_it(taskdeck: Calls, seed: Seed) -> None:
+    command = str(with_log(taskdeck, seed, b""))
+    handler = str(seed.running(seed.worker(), type="fetch", log_path=str(taskdeck.folder / "1.log")))
+    running = taskdeck("log", command)
+    assert (running.out, running.err) == ("", f"taskdeck: attempt 1 of #{command} has no output yet\n")
+    assert (taskdeck("log", command, "--json").out, taskdeck("log", command, "--json").err) == ("", "")
+    seed.sql("UPDATE attempt SET ended_at = '2026-11-29T12:00:01.000000Z'")
+    for words in (("log", command), ("log", command, "--follow"), ("log", command, "--tail", "3")):
+        ended = taskdeck(*words)
+        assert (ended.out, ended.err) == ("", f"taskdeck: attempt 1 of #{command} has no output\n")
+    assert taskdeck("log", command, "--tail", "0").err == ""
+    of_handler = taskdeck("log", handler).err
+    assert "has no output; handlers write it by ctx.log" in of_handler
+    assert "workers/output.log" in of_handler
 
 
 def test_events_are_shown_in_order_and_filtered(taskdeck: Calls, seed: Seed) -> None:

@@ -14,6 +14,9 @@ from ..commandline import CommandLine
 from ..masking import Masked
 from . import targets
 
+BUILT_IN = ("shell", "http")
+"""Types without a handler of the user's."""
+
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
 Number = Annotated[
     int | None, typer.Option("--attempt", "-a", min=1, help="Which attempt; the last by default.")
@@ -37,10 +40,21 @@ def log(
     with views.open_view(line.config) as view:
         found = view.log(targets.one(view, target), attempt)
         chunks = _followed(view, found, tail) if follow else view.read_log(found, tail=tail)
+        nothing = tail != 0
         for data in Masked(view.mask if plain else lambda text: view.mask(_shown(text))).all(chunks):
             output.raw(data)
             output.flush()
+            nothing = False
+        if nothing and not line.json:
+            output.note(_no_output(view, found, ended=found.ended or follow))
     return 0
+
+
+def _no_output(view: views.View, log: views.LogView, *, ended: bool) -> str:
+    told = f"attempt {log.attempt} of #{log.task_id} has no output{'' if ended else ' yet'}"
+    if view.task(log.task_id).type in BUILT_IN:
+        return told
+    return f"{told}; handlers write it by ctx.log, and what async ones print is in {view.prints}"
 
 
 def _shown(text: str) -> str:
