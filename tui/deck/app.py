@@ -124,11 +124,11 @@ class DeckApp(App[None], inherit_bindings=False):
         self._slow_left = 0
         self.throughput = Throughput()
         """How many tasks end."""
-        self._kept, self._kept_trouble = kept.load(kept.folder() / kept.NAME)
-        self._prompt.history = {sign: list(lines) for sign, lines in self._kept.history.items()}
-        self._theme = self._kept.theme
-        if self._theme in self.available_themes and not colourless:
-            self.theme = self._theme
+        known, self._kept_trouble = kept.load(kept.folder() / kept.NAME)
+        self._prompt.history = {sign: list(lines) for sign, lines in known.history.items()}
+        self._chosen_theme = ""
+        if known.theme in self.available_themes and not colourless:
+            self.theme = known.theme
         self._unreadable: Trouble | None = None
 
     painted: Callable[[], None] = staticmethod(lambda: None)
@@ -173,22 +173,22 @@ class DeckApp(App[None], inherit_bindings=False):
     async def on_unmount(self) -> None:
         await self.acting.finish()
         self.bridge.stop()
-        self._keep()
+        await asyncio.to_thread(self._keep)
 
     def choose_theme(self, name: str) -> None:
         """Other colours, this time and the next."""
-        self.theme = self._theme = name
+        self.theme = self._chosen_theme = name
 
     def _keep(self) -> None:
         """Write down what the next deck shall know, without secrets that somebody may have looked for."""
-        if (self._theme, self._prompt.history) == (self._kept.theme, self._kept.history):
+        if not self._chosen_theme and not self._prompt.typed:
             return
         from taskdeck.engine.commands import make_redactor
 
         clear = make_redactor(self.config).text
-        lines = {sign: [clear(each) for each in typed] for sign, typed in self._prompt.history.items()}
+        file, theme, typed = kept.folder() / kept.NAME, self._chosen_theme, self._prompt.typed
         with contextlib.suppress(OSError):  # a home that can't be written costs memories, not the way out
-            kept.save(kept.Kept(theme=self._theme, history=lines), kept.folder() / kept.NAME)
+            kept.add(file, theme=theme, typed=typed, clear=clear)
 
     # ---- pages -----------------------------------------------------------------------------------------------------
 

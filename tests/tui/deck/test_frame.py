@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,44 @@ async def test_colours_and_what_was_typed_are_there_the_next_time(seed: Seed) ->
         assert opened.app.theme == "textual-light"
         await opened.press("colon", "up")
         await opened.reads(":theme textual-light")
+
+
+async def test_two_decks_at_once_keep_what_was_typed_in_either(seed: Seed) -> None:
+    seed.task()
+    async with deck(seed.path) as first, deck(seed.path) as second:
+        for opened, line in ((first, "theme textual-light"), (second, "filter x"), (first, "tasks")):
+            await opened.press("colon")
+            await opened.type(line)
+            await opened.becomes(lambda said=line, by=opened: said in by.app._prompt.typed.get(":", ()))
+    known, _ = kept.load(kept.folder() / kept.NAME)
+    assert known.theme == "textual-light"
+    assert known.history == {":": ["tasks", "theme textual-light", "filter x"]}
+
+
+def test_what_decks_keep_is_bounded_told_once_and_without_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "state" / kept.NAME
+    kept.add(file, theme="nord", typed={":": [str(n) for n in range(kept.REMEMBERED)], "/": ["x"]})
+    kept.add(
+        file, theme="", typed={":": ["7", "my secret"]}, clear=lambda text: text.replace("secret", "***")
+    )
+    known, trouble = kept.load(file)
+    assert (known.theme, trouble, known.history["/"]) == ("nord", "", ["x"])
+    assert known.history[":"][:4] == ["7", "my ***", "0", "1"]
+    assert len(known.history[":"]) == kept.REMEMBERED
+    assert known.history[":"].count("7") == 1
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in file.parent.iterdir()] == [kept.NAME]
+
+
+def test_decks_that_end_together_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    file = tmp_path / kept.NAME
+
+    def end(number: int) -> None:
+        kept.add(file, theme="", typed={":": [f"line {number}"]})
+
+    with ThreadPoolExecutor(8) as together:
+        list(together.map(end, range(40)))
+    assert sorted(kept.load(file)[0].history[":"]) == sorted(f"line {number}" for number in range(40))
 
 
 async def test_a_file_of_the_deck_that_is_damaged_is_left_out_and_told(seed: Seed) -> None:

@@ -15,10 +15,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from ..kept import newest_first
 from .cells import fit, shown
 
-REMEMBERED = 50
-"""Lines of each kind."""
 LONGEST = 500
 """Characters of a line: each key costs the loop, which is the engine's too, as much as the line is long."""
 STAYS = 6
@@ -200,6 +199,8 @@ class Prompt(Horizontal):
         self._focus_back: Widget | None = None
         self.history: dict[str, list[str]] = {}
         """What was typed behind each sign, the newest first."""
+        self.typed: dict[str, list[str]] = {}
+        """What of that was typed here."""
         self._place = -1
         self._kind = ":"
 
@@ -259,8 +260,8 @@ class Prompt(Horizontal):
         self.close()
         wrong = await answer(text) if answer else ""
         if text:
-            known = self.history.setdefault(self._kind, [])
-            self.history[self._kind] = [text, *(each for each in known if each != text)][:REMEMBERED]
+            for lines in (self.history, self.typed):
+                lines[self._kind] = newest_first([text], lines.get(self._kind, ()))
         if wrong and answer:
             self.open(self._kind, event.value, answer, self._words)
             self._tell(wrong, wrong=True)
