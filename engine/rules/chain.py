@@ -40,6 +40,22 @@ def row_hash(previous: str, row: tuple[int | str | None, ...]) -> str:
     return _sha256(previous.encode() + b"\n" + _encode(row)).hexdigest()
 
 
+def hashes_alike(
+    previous: str, event_id: int, tasks: Iterable[int], rest: tuple[int | str | None, ...]
+) -> list[str]:
+    """The hashes of rows behind `previous`, one for each of `tasks`, that are the same behind event and task: `rest`.
+
+    Each is as `row_hash` makes it. The events are numbered from `event_id`.
+    """
+    same, last = b"," + _encode(rest)[1:], previous.encode()
+    hashes = list[str]()
+    for number, task_id in enumerate(tasks, event_id):
+        text = _sha256(b"%b\n[%d,%d%b" % (last, number, task_id, same)).hexdigest()
+        hashes.append(text)
+        last = text.encode()
+    return hashes
+
+
 Row = tuple[Any, ...]
 """The values of `COLUMNS`, and the stored hash."""
 

@@ -7,18 +7,23 @@ change without its event (or the other way round) can't exist. The head of the c
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ..rules.chain import COLUMNS, Row, row_hash
-from .inserting import insert
+from ..rules.chain import COLUMNS, Row, hashes_alike, row_hash
+from .inserting import insert, insert_alike
 
 _INSERT = (
     "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
     " message, payload_json, created_at, hash) VALUES ",
     "(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+)
+_INSERT_ALIKE = (
+    "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
+    " message, payload_json, created_at, hash)"
+    " SELECT ? + key, ? + key, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, value FROM json_each(?)"
 )
 BEFORE_ALL, LAST_OF_ALL = -(2**63), 2**63 - 1
 """Ids before the first event that anyone could have put into the table, and behind the last."""
@@ -52,22 +57,39 @@ class PendingEvent(NamedTuple):
     created_at: str
 
 
+class AlikeEvents(NamedTuple):
+    """The events of tasks that were made one after the other, where they tell the same of each."""
+
+    tasks: range
+    """Their ids."""
+    rest: tuple[str | int | None, ...]
+    """The values of a `PendingEvent` behind the task's id."""
+
+
 def payload_text(payload: Mapping[str, Any] | None) -> str | None:
     """The JSON text of an event's payload, or None for none."""
     return msgspec.json.encode(payload).decode() if payload else None
 
 
-def append(connection: sqlite3.Connection, events: list[Event]) -> None:
+def append(connection: sqlite3.Connection, events: Sequence[Event | AlikeEvents]) -> None:
     """Chain and write `events` behind the last row. Call inside the transaction that makes the changes."""
-    event_id, count, previous = connection.execute(_HEAD).fetchone()
-    rows = []
+    before, count, previous = connection.execute(_HEAD).fetchone()
+    event_id = before
+    rows = list[Row]()
     for event in events:
+        if isinstance(event, AlikeEvents):
+            insert(connection, *_INSERT, rows)
+            rows = []
+            hashes = hashes_alike(previous, event_id + 1, *event)
+            insert_alike(connection, _INSERT_ALIKE, event.rest, hashes, (event_id + 1, event.tasks[0]))
+            event_id, previous = event_id + len(hashes), hashes[-1]
+            continue
         event_id += 1
         row = (event_id, *event)
         previous = row_hash(previous, row)
         rows.append((*row, previous))
     insert(connection, *_INSERT, rows)
-    connection.execute(_MOVE_HEAD, (event_id, count + len(rows), previous))
+    connection.execute(_MOVE_HEAD, (event_id, count + event_id - before, previous))
 
 
 def window(connection: sqlite3.Connection, after: int, last: int, limit: int) -> list[Row]:

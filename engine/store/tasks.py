@@ -6,8 +6,10 @@ the state (and fence) that the caller saw, and adds the one event of the change 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,8 +19,8 @@ from ..rules.new_task import NewTask
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
-from .events import payload_text
-from .inserting import insert, insert_one
+from .events import AlikeEvents, payload_text
+from .inserting import FEWEST_ALIKE, insert, insert_alike, insert_one
 from .transaction import ENGINE, Transaction, marks
 
 NO_LEASE: Mapping[str, Any] = {
@@ -40,13 +42,16 @@ FAMILY = (
 """The oldest ancestor of a task, which names the scope of what it shares with its retries and clones."""
 
 _LEVELS = {FAILED: "error", DEAD: "error", TaskState.NEEDS_REVIEW: "warning", TaskState.LOST: "warning"}
-_CREATE = (
-    "INSERT INTO task(type, state, reason, priority, effective_priority, scheduled_at, next_run_at, payload,"
+_NEW = (
+    "INSERT INTO task(payload, type, state, reason, priority, effective_priority, scheduled_at, next_run_at,"
     " idempotency_key, schedule, parent_id, tags, timeout, max_retry, on_lost, needs, route, allow_direct, lane,"
-    " target, bandwidth, created_at, updated_at) VALUES ",
-    "(?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    " target, bandwidth, created_at, updated_at)"
 )
+_VALUES = "?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+_CREATE = f"{_NEW} VALUES ", f"(?, {_VALUES})"
+_CREATE_ALIKE = f"{_NEW} SELECT value, {_VALUES} FROM json_each(?)"
 _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task'"
+_SINCE = "SELECT min(id), max(id), count(*) FROM task WHERE id > ?"
 BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
 """The table with an alias. SQLite's planner would rather read every waiting row by its state: a tick would cost what the
 queue is long."""
@@ -91,29 +96,62 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
 
 
 def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]:
-    """Insert tasks that have no idempotency key, each with its TASK_CREATED event, by few statements. Returns their ids."""
+    """Insert tasks without an idempotency key (one at least), each with its event, by few statements. Returns their ids."""
     last = tx.connection.execute(_LAST_ID).fetchone()[0]
-    insert(tx.connection, *_CREATE, [_values(tx, each) for each in new])
-    ids = [row[0] for row in tx.connection.execute("SELECT id FROM task WHERE id > ? ORDER BY id", (last,))]
-    assert len(ids) == len(new)
-    told: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for task_id, each in zip(ids, new, strict=True):
-        alike = each.type, each.priority, each.scheduled_at, each.parent_id
-        if alike not in told:
-            told[alike] = _created(tx, each, actor)
-        tx.add([(task_id, *told[alike])])
-    return ids
+    _insert_all(tx, new)
+    ids = range(last + 1, last + 1 + len(new))
+    assert tx.connection.execute(_SINCE, (last,)).fetchone() == (ids[0], ids[-1], len(ids))
+    _tell_all(tx, ids, new, actor)
+    return list(ids)
+
+
+def _insert_all(tx: Transaction, new: Sequence[NewTask]) -> None:
+    others = list[tuple[Any, ...]]()
+    for alike in _runs(new, _all_but_payload):
+        if len(alike) < FEWEST_ALIKE:
+            others += [_values(tx, each) for each in alike]
+            continue
+        insert(tx.connection, *_CREATE, others)
+        others.clear()
+        _, *common = _values(tx, alike[0])
+        insert_alike(tx.connection, _CREATE_ALIKE, tuple(common), [each.payload for each in alike])
+    insert(tx.connection, *_CREATE, others)
+
+
+def _tell_all(tx: Transaction, ids: range, new: Sequence[NewTask], actor: str) -> None:
+    told: dict[Any, tuple[Any, ...]] = {}
+    first = 0
+    for alike in _runs(new, _told_of):
+        key = _told_of(alike[0])
+        if key not in told:
+            told[key] = _created(tx, alike[0], actor)
+        here = ids[first : first + len(alike)]
+        first += len(alike)
+        if len(alike) < FEWEST_ALIKE:
+            tx.add([(task_id, *told[key]) for task_id in here])
+        else:
+            tx.add([AlikeEvents(here, told[key])])
+
+
+_all_but_payload = itemgetter(*(at for at, name in enumerate(NewTask._fields) if name != "payload"))
+_told_of = attrgetter("type", "priority", "scheduled_at", "parent_id")
+"""What `_created` tells of a task."""
+
+
+def _runs(new: Sequence[NewTask], key: Callable[[NewTask], Any]) -> Iterator[list[NewTask]]:
+    """Those that stand together and have the same key."""
+    return (list(some) for _, some in groupby(new, key))
 
 
 def _values(tx: Transaction, new: NewTask) -> tuple[Any, ...]:
     when = new.scheduled_at or tx.now
     return (
+        new.payload,
         new.type,
         new.priority,
         new.priority,
         when,
         when,
-        new.payload,
         new.key,
         new.schedule,
         new.parent_id,

@@ -17,7 +17,7 @@ from ..clock import Clock
 from ..crash import crash_at
 from ..errors import NotPermitted, StorageTrouble, StoreError, Unavailable, kept_from
 from ..rules.timing import add_seconds, seconds_between, utc_text
-from .events import Event, PendingEvent, append, payload_text
+from .events import AlikeEvents, Event, PendingEvent, append, payload_text
 
 if TYPE_CHECKING:
     from peewee import SqliteDatabase
@@ -140,7 +140,7 @@ class Transaction:
         self.boot_id = boot_id
         self.redactor = redactor
         self._clock = clock
-        self._events: list[Event] = []
+        self._events: list[Event | AlikeEvents] = []
         self.now = ""
         self.boot = 0.0
 
@@ -238,7 +238,7 @@ class Transaction:
             )
         )
 
-    def add(self, events: Iterable[Event]) -> None:
+    def add(self, events: Iterable[Event | AlikeEvents]) -> None:
         """Add events in which no outside text is, as `event` adds one."""
         self._events.extend(events)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.rules.chain import COLUMNS, Anchor, Head, first_break, row_hash
+from taskdeck.engine.rules.chain import COLUMNS, Anchor, Head, first_break, hashes_alike, row_hash
 
 TEXT = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"])))
 NUMBER = st.one_of(st.none(), st.integers(min_value=-(2**63), max_value=2**63 - 1))
@@ -27,6 +27,16 @@ def test_the_hash_of_any_row_equals_plain_json_and_sha256(
     previous: str, row: tuple[int | str | None, ...]
 ) -> None:
     assert row_hash(previous, row) == by_the_book(previous, row)
+
+
+@given(previous=st.text("0123456789abcdef", max_size=64), row=ROWS, count=st.integers(1, 4))
+def test_rows_that_are_the_same_behind_event_and_task_are_hashed_as_any_others(
+    previous: str, row: tuple[int | str | None, ...], count: int
+) -> None:
+    found = hashes_alike(previous, 7, range(3, 3 + count), row[2:])
+    for number in range(count):
+        previous = by_the_book(previous, (7 + number, 3 + number, *row[2:]))
+        assert found[number] == previous
 
 
 def test_every_character_below_256_and_the_line_separators_hash_as_plain_json_does() -> None:

@@ -221,10 +221,15 @@ def test_payloads_of_events_are_the_json_that_the_long_way_writes(scratch: Scrat
     }
 
 
-def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [1, 3, 9, 35])
+def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: Path, run: int) -> None:
+    payloads = ("{}", '{"a":"\\u0000 \\\\ \\"\u2028\U0001f600"}', "17", "null", '"text"')
     new = [
-        tasks.NewTask("fetch", str(number), number % 3, ("", LATER)[number % 2], tags='["a"]')
+        tasks.NewTask(
+            "fetch", payloads[number % 5], kind % 3, ("", LATER)[kind % 2], tags='["a"]', timeout=kind
+        )
         for number in range(70)
+        for kind in (number // run,)
     ]
     found = []
     for name, units in (("together", [new]), ("alone", [[each] for each in new])):

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskdeck.engine.store.inserting import AT_ONCE, insert, insert_one
+from taskdeck.engine.store.inserting import (
+    AT_ONCE,
+    LARGEST_ALIKE,
+    MOST_ALIKE,
+    insert,
+    insert_alike,
+    insert_one,
+)
 
 HEAD, ROW = "INSERT INTO t(a, b, made, c) VALUES ", "(?, ?, 'by hand', ?)"
 BACK = "SELECT a, b, made, c FROM t ORDER BY rowid"
@@ -59,3 +66,31 @@ def test_a_column_that_no_row_has_a_value_for_is_not_bound() -> None:
         insert(connection, HEAD, ROW, [(1, None, 2), (3, None, None)])
         assert connection.bound == [(1, 2), (3, None)]
         assert connection.execute(BACK).fetchall() == [(1, None, "by hand", 2), (3, None, "by hand", None)]
+
+
+ALIKE = "INSERT INTO t(a, b, made, c) SELECT ? + key, ?, 'by hand', value FROM json_each(?)"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
+    st.none() | st.integers(-9, 9),
+)
+def test_rows_that_differ_in_a_text_arrive_as_they_are_and_in_order(
+    texts: list[str], same: int | None
+) -> None:
+    with closing(table()) as connection:
+        insert_alike(connection, ALIKE, (same,), texts, (5,))
+        assert connection.execute(BACK).fetchall() == [
+            (5 + place, same, "by hand", text) for place, text in enumerate(texts)
+        ]
+
+
+def test_rows_that_are_too_many_or_too_large_for_a_statement_arrive_too() -> None:
+    large = "x" * (LARGEST_ALIKE // 2)
+    texts = [str(number) for number in range(MOST_ALIKE + 2)] + [large] * 3
+    with closing(table()) as connection:
+        insert_alike(connection, ALIKE, ("b",), texts, (0,))
+        assert connection.execute(BACK).fetchall() == [
+            (place, "b", "by hand", text) for place, text in enumerate(texts)
+        ]
