@@ -53,7 +53,7 @@ PING_WITHIN = 5.0
 """Seconds in which it says of itself how it is: one that can't is told of as silent."""
 _PAUSE = 0.02
 _IN_PARTS = ("route_check",)
-_AWAITED = ("restart", "ping", "route_check")
+_AWAITED = ("stop", "restart", "ping", "route_check")
 """What only an engine can do, and one that is on its way as well."""
 
 
@@ -126,10 +126,18 @@ def take(lock: DatabaseLock) -> bool:
         raise kept_from(error, f"{lock.file} can't be made", "name another database with --db") from None
 
 
-def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None = None) -> dict[str, Any]:
+def stop(
+    config: Config,
+    actor: str,
+    *,
+    now: bool = False,
+    clock: Clock | None = None,
+    asked: Callable[[dict[str, Any]], object] = lambda answer: None,
+) -> dict[str, Any]:
     """End the engine in order, or the supervisor that would start one again, and what outlived its engine. Blocks.
 
-    `now`: without waiting for checkpoints. Returns a `run.stopping.Stopped` as plain data. Raises `Unavailable` where
+    `now`: without waiting for checkpoints. `asked` is called with what an engine says of itself once it has been asked.
+    Returns a `run.stopping.Stopped` as plain data. Raises `Unavailable` where
     something is still there after the stop's grace, `StoreError`.
     """
     from .run import stopping, supervisors
@@ -152,7 +160,9 @@ def stop(config: Config, actor: str, *, now: bool = False, clock: Clock | None =
             with Reader(config.db) as reader:
                 return end(config, reader, clock, now=now)
 
-    ask = partial(call, config, "stop", actor, clock=clock, now=now)
+    def ask() -> None:
+        asked(call(config, "stop", actor, clock=clock, now=now))
+
     return to_builtins(stopping.stop(config, ask, end_outlived, clock))
 
 
@@ -408,7 +418,7 @@ def _in_engine(verb: str) -> Any:
 
 
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
-    if verb == "stop" or verb in _AWAITED:
+    if verb in _AWAITED:
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
     if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")

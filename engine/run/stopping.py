@@ -12,7 +12,7 @@ import msgspec
 
 from ..clock import Clock
 from ..config import Config
-from ..edge import trees
+from ..edge import identity, trees
 from ..edge.identity import Identity
 from ..edge.locks import DatabaseLock
 from ..errors import NoEngine, Unavailable
@@ -89,6 +89,10 @@ class _Stop:
             self._ask()
         except NoEngine:  # it ended between the look and the call
             return
+        except Unavailable:
+            if identity.alive(engine):
+                raise
+            return  # it died over the question: whoever comes after it is asked anew
         self.asked.add(engine)
         self._deadline = self._clock.monotonic() + self._patience
 

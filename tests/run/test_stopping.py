@@ -133,6 +133,48 @@ def test_an_engine_that_does_not_go_is_told_of_by_its_pid(config: Config) -> Non
     assert asked == [True]
 
 
+HOLDS = """
+import signal, sys
+from taskdeck.engine.edge.locks import DatabaseLock
+assert DatabaseLock(sys.argv[1]).acquire()
+print("holds", flush=True)
+signal.pause()
+"""
+
+
+@contextmanager
+def engine_alone(database: Path) -> Iterator[subprocess.Popen[str]]:
+    """One that holds the database, with nobody above it."""
+    command = [sys.executable, "-c", HOLDS, str(database)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "holds\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_an_engine_that_dies_over_the_question_is_not_asked_what_became_of_it(config: Config) -> None:
+    with engine_alone(config.db) as process:
+
+        def ask() -> None:
+            process.kill()
+            process.wait()
+            raise Unavailable("the engine went away before it answered")
+
+        ended = Outlived([77])
+        assert stopping.stop(config, ask, lambda: ended, system_clock()) == stopping.Stopped(False, [], ended)
+
+
+def test_an_engine_that_lives_and_does_not_answer_is_told_of(config: Config) -> None:
+    def ask() -> None:
+        raise Unavailable("it is stopped, or hangs")
+
+    with engine_alone(config.db), pytest.raises(Unavailable, match="hangs"):
+        stopping.stop(config, ask, never, system_clock())
+
+
 def launch(*words: str) -> list[str]:
     """The command line of a `taskdeck` that stands where the interpreter still loads, until it is told to go on."""
     waits = "import os, sys; print('begun', flush=True); sys.stdin.readline()"

@@ -30,7 +30,7 @@ PAINTED_WITHIN = 3.0
 async def attach(config: Config, places: str) -> int:
     """A deck alone, on the database of an engine that works elsewhere. Returns the exit code."""
     launcher = Launcher.from_environment(os.environ)
-    deck = Deck(config, launcher, places)
+    deck = Deck(config, launcher, places, in_engine=False)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, deck.leave)
     await deck.show()
@@ -42,7 +42,7 @@ async def attach(config: Config, places: str) -> int:
 async def together(config: Config, places: str, since: str) -> int:
     """Paint, then let the engine work in this loop, with the screen and without. Returns the engine's exit code."""
     launcher = Launcher.from_environment(os.environ)
-    deck = Deck(config, launcher, places)
+    deck = Deck(config, launcher, places, in_engine=True)
     screen = asyncio.create_task(deck.show())
     await deck.first_paint(PAINTED_WITHIN)
     told, engine = await asyncio.to_thread(_build, config, since)

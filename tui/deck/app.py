@@ -131,6 +131,8 @@ class DeckApp(App[None], inherit_bindings=False):
             self.theme = known.theme
         self._unreadable: Trouble | None = None
 
+    in_engine = False
+    """Is it drawn in the loop of the engine?"""
     painted: Callable[[], None] = staticmethod(lambda: None)
     """Called once the first page stands there with what was read for it, or with what is wrong."""
 

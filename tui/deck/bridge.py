@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from taskdeck.engine import views
@@ -132,6 +133,23 @@ class Bridge:
         from taskdeck.engine import commands
 
         found = await asyncio.to_thread(commands.call, self.config, verb, self._actor, **args)
+        self._wake.set()
+        return found
+
+    async def end_engine(self, asked: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """What `taskdeck stop` does, for an engine in another process; `asked` hears what it says of itself.
+
+        Returns and raises what `commands.stop` does. One who leaves the deck meanwhile does not take it back.
+        """
+        from taskdeck.engine import commands
+
+        loop = asyncio.get_running_loop()
+
+        def tell(answer: dict[str, Any]) -> None:
+            with suppress(RuntimeError):  # the deck has gone
+                loop.call_soon_threadsafe(asked, answer)
+
+        found = await asyncio.to_thread(commands.stop, self.config, self._actor, asked=tell)
         self._wake.set()
         return found
 

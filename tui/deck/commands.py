@@ -10,7 +10,7 @@ from taskdeck.engine import views
 from taskdeck.engine.errors import TaskdeckError, UsageError
 
 from .. import format as look
-from .. import holding
+from .. import holding, stopped
 from ..commandline import nearest
 from . import keys
 from .screens.page import Target
@@ -144,7 +144,26 @@ class Commands:
         self._deck.say(look.tidy("; ".join(said)))
 
     async def _stop(self) -> None:
-        answer: Any = await self._deck.bridge.act("stop")
+        """The engine of this process can be asked only, since it takes the deck along; another one is seen off."""
+        deck = self._deck
+        if deck.read_only:
+            raise UsageError("this deck only reads")
+        if deck.in_engine:
+            self._tell_asked(await deck.bridge.act("stop"))
+        else:
+            deck.run_worker(self._end_engine(), group="stop", exit_on_error=False)
+
+    async def _end_engine(self) -> None:
+        deck = self._deck
+        try:
+            done = await deck.bridge.end_engine(self._tell_asked)
+        except TaskdeckError as error:
+            deck.say(look.tidy(str(error)), wrong=True)
+            return
+        left = stopped.withstood(done)
+        deck.say(look.tidy("; ".join(filter(None, [stopped.story(done), left]))), wrong=bool(left))
+
+    def _tell_asked(self, answer: Any) -> None:
         running = answer.get("running") if isinstance(answer, dict) else None
         end = "ends" if running == 1 else "end"
         first = f"; {look.counted(running, 'attempt')} {end} first" if running else ""

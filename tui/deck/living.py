@@ -28,10 +28,14 @@ CRASHED = 70
 
 
 class Deck:
-    """The deck of one process, on the terminal that `launcher` holds. `places`: the --db and --config that were given."""
+    """The deck of one process, on the terminal that `launcher` holds. `places`: the --db and --config that were given.
 
-    def __init__(self, config: Config, launcher: Launcher, places: str) -> None:
+    `in_engine`: this process is, or will be, the engine too.
+    """
+
+    def __init__(self, config: Config, launcher: Launcher, places: str, *, in_engine: bool) -> None:
         self._config = config
+        self._in_engine = in_engine
         self._launcher = launcher
         self._places = places
         self._app: SafeApp | None = None
@@ -71,6 +75,7 @@ class Deck:
         self._app = app = _make_app(self._config)
         app.tell, app.leaving = self._launcher.tell, self._left.set
         app.ready, app.painted = self._on_ready, self._on_paint
+        app.in_engine = self._in_engine
         drawing = asyncio.create_task(app.run_async(mouse="SSH_CONNECTION" not in os.environ))
         leaving = asyncio.create_task(self._left.wait())
         await asyncio.wait({drawing, leaving}, return_when="FIRST_COMPLETED")

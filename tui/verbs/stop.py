@@ -8,7 +8,7 @@ import typer
 
 from taskdeck.engine.errors import UsageError
 
-from .. import output
+from .. import output, stopped
 from ..commandline import CommandLine
 from . import act
 
@@ -66,32 +66,13 @@ def restart(ctx: typer.Context) -> int:
 
 
 def _tell_stopped(line: CommandLine, done: dict[str, Any]) -> None:
-    """What was ended: an engine, a supervisor that was about to start one, what outlived one; and what withstood."""
-    stopped = bool(done["engine"] or done["supervisors"])
-    if done["engine"]:
-        what = "the engine stopped"
-    elif done["supervisors"]:
-        what = f"the engine had died; its supervisor was ended before it started another: {_pids(done['supervisors'])}"
-    else:
-        what = "the engine was not running"
+    told = stopped.story(done)
     behind: dict[str, list[Any]] = {key: pids for key, pids in done["outlived"].items() if pids}
-    ended = [
-        f"{story}: {_pids(behind[key])}"
-        for key, story in (
-            ("workers", "what outlived it was ended"),
-            ("processes", "what dead workers had left running was ended"),
-        )
-        if key in behind
-    ]
     if line.json:
-        output.json_line({"stopped": stopped, "message": "; ".join([what, *ended]), **behind})
+        output.json_line({"stopped": bool(done["engine"] or done["supervisors"]), "message": told, **behind})
     else:
-        output.line("; ".join([what, *ended]))
-        if ended:
+        output.line(told)
+        if any(key in behind for key, _ in stopped.BEHIND):
             output.note("what they did is kept, and written by the next engine (taskdeck run)")
-    if left := behind.get("left"):
-        output.note(f"still there, could not be ended: {', '.join(left)}")
-
-
-def _pids(pids: list[int]) -> str:
-    return f"pid {', '.join(map(str, pids))}"
+    if left := stopped.withstood(done):
+        output.note(left)

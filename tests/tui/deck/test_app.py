@@ -19,6 +19,7 @@ from taskdeck.tui.deck.screens.detail import DetailPage
 from taskdeck.tui.deck.widgets.panes import ResourceTable
 from tests.faults import fault
 from tests.inventoried import Inventory
+from tests.run.test_stopping import DIES, supervised
 from tests.seeded import Seed
 from tests.tui.deck.decks import Open, deck, settings
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
@@ -548,3 +549,27 @@ async def _typed_fast(opened: Open, first: str, turns: int, *others: str) -> Non
         await asyncio.sleep(0)
     for key in others:
         opened.app.simulate_key(key)
+
+
+async def test_stop_ends_the_supervisor_of_an_engine_that_died_before_it_starts_another(seed: Seed) -> None:
+    with supervised(seed.path, DIES) as supervisor:
+        assert supervisor.stdout
+        async with deck(seed.path) as opened:
+            assert supervisor.stdout.readline() == "died\n"
+            await opened.press("colon")
+            await opened.type("stop")
+            await opened.reads(f"its supervisor was ended before another came: pid {supervisor.pid}")
+        assert supervisor.wait(5) == 0
+
+
+async def test_stop_without_an_engine_says_so_and_a_deck_that_only_reads_stops_nothing(seed: Seed) -> None:
+    async with deck(seed.path) as opened:
+        await opened.press("colon")
+        await opened.type("stop")
+        await opened.reads("the engine was not running")
+    with supervised(seed.path, DIES) as supervisor:
+        async with deck(seed.path, read_only=True) as opened:
+            await opened.press("colon")
+            await opened.type("stop")
+            await opened.reads("this deck only reads")
+        assert supervisor.poll() is None
