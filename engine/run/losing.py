@@ -7,7 +7,7 @@ that was saved since sets `losses` back (see docs/decisions/0002-losses-and-prog
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from ..rules.checkpoints import latest_valid
@@ -15,7 +15,7 @@ from ..rules.losses import Held, Loss, Way, way_of, why_review
 from ..rules.payloads import encode
 from ..rules.tasks import CANCELLED, LOST, NEEDS_REVIEW, PAUSED, PENDING, POLICY, RUNNING
 from ..store import attempts, checkpoints, losses, operations, requests, tasks
-from ..store.losses import Lost
+from ..store.losses import Kind, Lost
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
@@ -90,15 +90,12 @@ def _take_together(
 ) -> dict[int, str]:
     """Take those that have nothing beside their row. Returns the story of each that was taken, by task."""
     stories: dict[int, str] = {}
-    sort = lru_cache(maxsize=1024)(partial(_sort, policies, loss, max_losses))
     for first in range(0, len(held), AT_ONCE):
-        part = held[first : first + AT_ONCE]
-        found = losses.look(tx, (row["id"] for row in part))
         sorts: dict[tuple[Way, str], list[Lost]] = {}
-        for row in part:
-            one = found.get(row["id"])
-            if one is not None and one.fence == row["fence"] and one.worker_id == row["worker_id"]:
-                sorts.setdefault(sort(one.fence in started, one.kind), []).append(one)
+        for kind, alike in losses.look(tx, held[first : first + AT_ONCE]).items():
+            for begun in (True, False):
+                if those := [each for each in alike if (each.fence in started) is begun]:
+                    sorts.setdefault(_sort(policies, loss, max_losses, begun, kind), []).extend(those)
         for (way, why), those in sorts.items():
             if way is not Way.ALONE:
                 settle = partial(_SETTLE[way], loss=loss, cause=cause, why=why)
@@ -106,14 +103,12 @@ def _take_together(
     return stories
 
 
-def _sort(
-    policies: Policies, loss: Loss, max_losses: int, begun: bool, kind: tuple[Any, ...]
-) -> tuple[Way, str]:
-    """The way of all tasks of a kind (`Lost.kind`), and why they go to a person, if they do.
+def _sort(policies: Policies, loss: Loss, max_losses: int, begun: bool, kind: Kind) -> tuple[Way, str]:
+    """The way of all tasks of a kind, and why they go to a person, if they do.
 
     Where the limits of such a task can't be read, each is looked at alone.
     """
-    bare, before, total, *policy = kind
+    bare, before, total, policy = kind
     try:
         rule = policies.of(dict(zip(POLICY, policy, strict=True))).on_lost
     except Exception:

@@ -1,16 +1,17 @@
 """Many rows by few statements: a row costs less than half of what an INSERT of its own would.
 
-Columns that no row has a value for are written as NULL and not bound: for each None that it binds, `sqlite3` looks in vain
-for somebody who would adapt it, which takes as long as writing three texts. Rows that differ in one text alone bind what they
-have in common once, and their texts as one list: that takes half of the time.
+What all rows of a statement have in common is bound once. Columns that no row has a value for are written as NULL and not
+bound: for each None that it binds, `sqlite3` looks in vain for somebody who would adapt it, which takes as long as writing
+three texts. Rows that differ in one text alone bind their texts as one list: that takes half of the time.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import Any
 
@@ -29,14 +30,28 @@ FEWEST = 2
 Values = tuple[Any, ...]
 
 
+class Column(Enum):
+    """What the rows of one statement have in a column."""
+
+    EMPTY = "none of them has a value"
+    SHARED = "all have the same"
+    OWN = "each has its own"
+
+
 def insert(connection: sqlite3.Connection, head: str, row: str, rows: Sequence[Values]) -> None:
     """Run `head` (INSERT … VALUES) for all `rows`, in order; `row` are the marks of one. Constant SQL, hence cached."""
-    row, rows = _without_empty(row, rows)
     whole = len(rows) - len(rows) % AT_ONCE
     for first in range(0, whole, AT_ONCE):
-        connection.execute(_of_many(head, row), tuple(chain.from_iterable(rows[first : first + AT_ONCE])))
+        columns = tuple(zip(*rows[first : first + AT_ONCE], strict=True))
+        kinds = tuple(map(_kind, columns))
+        values = [each[0] for each, kind in zip(columns, kinds, strict=True) if kind is Column.SHARED]
+        for each, kind in zip(columns, kinds, strict=True):
+            if kind is Column.OWN:
+                values += each
+        connection.execute(_of_many(head, row, kinds), values)
     if whole < len(rows):
-        connection.executemany(head + row, rows[whole:])
+        row, rest = _without_empty(row, rows[whole:])
+        connection.executemany(head + row, rest)
 
 
 def insert_alike(
@@ -71,6 +86,17 @@ def insert_row(connection: sqlite3.Connection, table: str, columns: Mapping[str,
     return insert_one(connection, f'INSERT INTO {table}("{names}") VALUES ', row, tuple(columns.values()))
 
 
+def _kind(column: Values) -> Column:
+    first = column[0]
+    if first != column[-1] or column.count(first) != len(column):
+        return Column.OWN
+    if first is None:
+        return Column.EMPTY
+    # Other things may be equal and still not the same: 1, 1.0 and True, 0.0 and -0.0.
+    the_same = isinstance(first, str) or set(map(type, column)) == {int}
+    return Column.SHARED if the_same else Column.OWN
+
+
 def _without_empty(row: str, rows: Sequence[Values]) -> tuple[str, Sequence[Values]]:
     """The marks and values without the columns in which every row has None."""
     first = rows[0] if rows else ()
@@ -86,12 +112,11 @@ def _without_empty(row: str, rows: Sequence[Values]) -> tuple[str, Sequence[Valu
 
 
 @lru_cache(maxsize=256)
-def _spared(row: str, count: int, empty: tuple[int, ...]) -> tuple[str, Callable[[Values], Values]]:
+def _spared(row: str, columns: int, empty: tuple[int, ...]) -> tuple[str, Callable[[Values], Values]]:
     """The marks with NULL at these places, and what takes the other values."""
-    between = row.split("?")
-    marks = ["NULL" if at in empty else "?" for at in range(count)]
-    kept = [at for at in range(count) if at not in empty]
-    return "".join(chain.from_iterable(zip(between, [*marks, ""], strict=True))), itemgetter(*kept)
+    marks = ["NULL" if at in empty else "?" for at in range(columns)]
+    kept = [at for at in range(columns) if at not in empty]
+    return _marked(row, marks), itemgetter(*kept)
 
 
 _json = msgspec.json.Encoder().encode
@@ -108,5 +133,22 @@ def _portions(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 @lru_cache(maxsize=64)
-def _of_many(head: str, row: str) -> str:
-    return head + ",".join([row] * AT_ONCE)
+def _of_many(head: str, row: str, kinds: tuple[Column, ...]) -> str:
+    """The statement for so many rows; the numbers of its values: those that are shared, then column by column."""
+    shared = count(1)
+    firsts = {at: next(shared) for at, kind in enumerate(kinds) if kind is Column.SHARED}
+    own = count(next(shared), AT_ONCE)
+    firsts |= {at: next(own) for at, kind in enumerate(kinds) if kind is Column.OWN}
+
+    def mark(at: int, kind: Column, number: int) -> str:
+        return "NULL" if kind is Column.EMPTY else f"?{firsts[at] + (number if kind is Column.OWN else 0)}"
+
+    rows = (
+        _marked(row, [mark(at, kind, number) for at, kind in enumerate(kinds)]) for number in range(AT_ONCE)
+    )
+    return head + ",".join(rows)
+
+
+def _marked(row: str, marks: Sequence[str]) -> str:
+    """`row` with these in the places of its question marks."""
+    return "".join(chain.from_iterable(zip(row.split("?"), [*marks, ""], strict=True)))

@@ -6,7 +6,8 @@ exactly the rows that it was meant for raises `IllegalTransition`: the caller's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..rules.losses import Loss
@@ -32,9 +33,10 @@ _LOOK = (
     f"SELECT id, fence, worker_id, attempt, ({_BARE}), losses, losses_total, {', '.join(POLICY)} FROM task"
     f" WHERE id IN {THESE(1)}"
 )
+# A fence by the number of its task: UPDATE … FROM json_each, which could count them, keeps all rows aside first.
 _MOVE = (
-    f"UPDATE task SET state = :state, reason = :reason, updated_at = :now, {LET_GO}, fence = :first + these.key{{}}"
-    " FROM json_each(:these) AS these WHERE task.id = these.value AND +task.state = 'RUNNING'"
+    f"UPDATE task SET state = :state, reason = :reason, updated_at = :now, {LET_GO}, fence = id + :ahead{{}}"
+    " WHERE id IN (SELECT value FROM json_each(:these)) AND +state = 'RUNNING'"
 )
 _CHARGED = ", losses = losses + :counted, losses_total = losses_total + :total, suspect = :suspect"
 _NEVER_BEGUN = _MOVE.format(", effective_priority = priority")
@@ -44,52 +46,57 @@ _CLOSE = f"UPDATE attempt SET {CLOSE} WHERE fence IN {THESE(7)} AND ended_at IS 
 
 
 class Lost(NamedTuple):
-    """A task as its lost attempt left it.
-
-    `kind` is what its way hangs on: whether it has nothing beside its row, `losses`, `losses_total`, the columns `POLICY`.
-    """
+    """A task as its lost attempt left it."""
 
     task_id: int
     fence: int
     worker_id: int
     attempt: int
-    kind: tuple[Any, ...]
 
 
-def look(tx: Transaction, task_ids: Iterable[int]) -> dict[int, Lost]:
-    """What there is of these tasks, by id."""
-    rows = tx.connection.execute(_LOOK, (as_json(task_ids),))
-    return {row[0]: Lost._make((*row[:4], row[4:])) for row in rows}
+class Kind(NamedTuple):
+    """What the way of a lost attempt's task hangs on, but whether it was begun: the same for all that are alike.
+
+    `bare`: it has nothing beside its row (0 or 1); `policy` are the columns `POLICY`.
+    """
+
+    bare: int
+    losses: int
+    losses_total: int
+    policy: tuple[Any, ...]
+
+
+def look(tx: Transaction, held: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Lost]]:
+    """Those of these tasks (`id`, `fence`, `worker_id`) that their worker still holds under that fence, by their kinds."""
+    claims = {row["id"]: (row["fence"], row["worker_id"]) for row in held}
+    alike: defaultdict[tuple[Any, ...], list[Lost]] = defaultdict(list)
+    for row in tx.connection.execute(_LOOK, (as_json(claims),)):
+        if row[1:3] == claims[row[0]]:
+            alike[row[4:]].append(Lost._make(row[:4]))
+    return {Kind(*kind[:3], kind[3:]): those for kind, those in alike.items()}
 
 
 def wait_again_all(tx: Transaction, lost: Sequence[Lost], message: str) -> None:
     """They were never begun: PENDING as they were, free of charge."""
-    fences = _move(tx, lost, _NEVER_BEGUN, PENDING, "drained")
+    ahead = _move(tx, lost, _NEVER_BEGUN, PENDING, "drained")
     _close(tx, lost, "never_started", "drained")
-    text = tx.redactor.text(message)
-    tx.add(
-        _moved(each, fence, RUNNING, PENDING, "drained", text, tx.now)
-        for each, fence in zip(lost, fences, strict=True)
-    )
+    tx.add(_moves(tx, lost, ahead, RUNNING, PENDING, "drained", message))
 
 
 def take_over_all(tx: Transaction, lost: Sequence[Lost], loss: Loss, cause: str, story: str) -> None:
     """LOST because of `cause`, and PENDING at once; `story` says where they go on."""
     check(lost[0].task_id, RUNNING, LOST, "worker_lost", ENGINE)
-    fences = _move(tx, lost, _TAKE_OVER, PENDING, "taken_over", source=LOST, **_charge(loss))
+    ahead = _move(tx, lost, _TAKE_OVER, PENDING, "taken_over", source=LOST, **_charge(loss))
     _close(tx, lost, "lost", "worker_lost")
-    tx.add(_taken_over(tx, lost, fences, cause, story))
+    tx.add(_moves(tx, lost, ahead, RUNNING, LOST, "worker_lost", cause, "warning"))
+    tx.add(_moves(tx, lost, ahead, LOST, PENDING, "taken_over", story))
 
 
 def review_all(tx: Transaction, lost: Sequence[Lost], loss: Loss, why: str, error: str) -> None:
     """NEEDS_REVIEW because of `why`; `error` is the JSON text for the tasks."""
-    fences = _move(tx, lost, _REVIEW, NEEDS_REVIEW, "worker_lost", error=error, **_charge(loss))
+    ahead = _move(tx, lost, _REVIEW, NEEDS_REVIEW, "worker_lost", error=error, **_charge(loss))
     _close(tx, lost, "lost", "worker_lost")
-    text = tx.redactor.text(why)
-    tx.add(
-        _moved(each, fence, RUNNING, NEEDS_REVIEW, "worker_lost", text, tx.now, "warning")
-        for each, fence in zip(lost, fences, strict=True)
-    )
+    tx.add(_moves(tx, lost, ahead, RUNNING, NEEDS_REVIEW, "worker_lost", why, "warning"))
 
 
 def _charge(loss: Loss) -> dict[str, Any]:
@@ -107,13 +114,15 @@ def _move(
     reason: str,
     source: TaskState = RUNNING,
     **args: Any,
-) -> range:
+) -> int:
+    """Change their rows. Returns by how much the new fence of each is ahead of the task's number."""
     check(lost[0].task_id, source, to, reason, ENGINE)
-    fences = tx.next_fences(len(lost))
-    named = {"state": to.value, "reason": reason, "now": tx.now, "first": fences[0], **args}
-    ids = as_json(each.task_id for each in lost)
-    expect(len(lost), tx.connection.execute(sql, {**named, "these": ids}))
-    return fences
+    ids = [each.task_id for each in lost]
+    lowest = min(ids)
+    ahead = tx.next_fences(max(ids) - lowest + 1)[0] - lowest
+    named = {"state": to.value, "reason": reason, "now": tx.now, "ahead": ahead, **args}
+    expect(len(lost), tx.connection.execute(sql, {**named, "these": as_json(ids)}))
+    return ahead
 
 
 def _close(tx: Transaction, lost: Sequence[Lost], outcome: str, reason: str) -> None:
@@ -121,24 +130,19 @@ def _close(tx: Transaction, lost: Sequence[Lost], outcome: str, reason: str) -> 
     tx.connection.execute(_CLOSE, (tx.now, outcome, reason, None, None, None, fences))
 
 
-def _taken_over(
-    tx: Transaction, lost: Sequence[Lost], fences: Iterable[int], cause: str, story: str
-) -> Iterator[Event]:
-    cause, story, now = tx.redactor.text(cause), tx.redactor.text(story), tx.now
-    for each, fence in zip(lost, fences, strict=False):
-        yield _moved(each, fence, RUNNING, LOST, "worker_lost", cause, now, "warning")
-        yield _moved(each, fence, LOST, PENDING, "taken_over", story, now)
-
-
-def _moved(
-    lost: Lost,
-    fence: int,
+def _moves(
+    tx: Transaction,
+    lost: Iterable[Lost],
+    ahead: int,
     source: TaskState,
     to: TaskState,
     reason: str,
     message: str,
-    now: str,
     level: str = "info",
-) -> Event:
-    payload = f'{{"from":"{source}","to":"{to}","attempt":{lost.attempt},"fence":{fence}}}'
-    return event(lost.task_id, lost.worker_id, "TASK_STATE", reason, message, payload, now, level)
+) -> Iterator[Event]:
+    """The events of one change of all of them."""
+    text, now = tx.redactor.text(message), tx.now
+    change = f'{{"from":"{source}","to":"{to}","attempt":'
+    for task_id, _, worker_id, attempt in lost:
+        payload = f'{change}{attempt},"fence":{task_id + ahead}}}'
+        yield event(task_id, worker_id, "TASK_STATE", reason, text, payload, now, level)

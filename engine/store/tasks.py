@@ -471,7 +471,8 @@ def of_worker(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
 def held_by(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
     """The same, only `id`, `fence` and `worker_id`: there may be a hundred thousand."""
     sql = "SELECT id, fence, worker_id FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id"
-    return tx.rows(sql, worker_id)
+    rows = tx.connection.execute(sql, (worker_id,))
+    return [{"id": task_id, "fence": fence, "worker_id": worker} for task_id, fence, worker in rows]
 
 
 def all_held(tx: Transaction) -> list[dict[str, Any]]:

@@ -154,8 +154,10 @@ def test_what_has_nothing_beside_its_row_goes_the_short_way(scratch: Scratch) ->
         if change is not leave_a_process:
             scratch.declare(ResourceDeclaration("phone-1", "phone"))
         scratch.do(change, row)
-    found = scratch.do(losses.look, [row["id"] for row in held])
-    short = {has for has, row in zip(HAS, held, strict=True) if found[row["id"]].kind[0]}
+    now = [tasks.get(scratch.tx, row["id"]) for row in held]
+    found = scratch.do(losses.look, [row for row in now if row["worker_id"]])
+    bare = {each.task_id for kind, alike in found.items() if kind.bare for each in alike}
+    short = {has for has, row in zip(HAS, held, strict=True) if row["id"] in bare}
     assert short == {
         "nothing",
         "damaged needs",  # found when its limits are looked up

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,21 @@ BACK = "SELECT a, b, made, c FROM t ORDER BY rowid"
 
 Connection = TypeVar("Connection", bound=sqlite3.Connection)
 
-columns = st.tuples(*[st.sampled_from([st.none(), st.integers(-9, 9), st.none() | st.text(max_size=3)])] * 2)
+columns = st.tuples(
+    *[
+        st.sampled_from(
+            [
+                st.none(),
+                st.just("the same"),
+                st.just(7),
+                st.integers(-9, 9),
+                st.none() | st.text(max_size=3),
+                st.sampled_from([1, 1.0, 0.0, -0.0]),
+            ]
+        )
+    ]
+    * 2
+)
 rows = columns.flatmap(
     lambda two: st.lists(st.tuples(st.integers(0, 9), *two), max_size=2 * AT_ONCE + 2, min_size=0)
 )
@@ -34,14 +49,25 @@ def table(kind: type[Connection] = sqlite3.Connection) -> Connection:
     return connection
 
 
-@settings(max_examples=60, deadline=None)
-@given(rows)
-def test_rows_arrive_as_they_are_and_in_order_whatever_is_none_in_them(
-    given: list[tuple[int, object, object]],
-) -> None:
+def arrive_as_they_are(given: list[tuple[int, object, object]]) -> None:
     with closing(table()) as connection:
         insert(connection, HEAD, ROW, given)
-        assert connection.execute(BACK).fetchall() == [(a, b, "by hand", c) for a, b, c in given]
+        came = connection.execute(BACK).fetchall()
+        alone = [connection.execute("SELECT ?, ?, 'by hand', ?", row).fetchone() for row in given]
+        assert list(map(repr, came)) == list(map(repr, alone))  # 1 is not 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows)
+def test_rows_arrive_as_they_are_and_in_order_whatever_they_have_in_common(
+    given: list[tuple[int, object, object]],
+) -> None:
+    arrive_as_they_are(given)
+
+
+@pytest.mark.parametrize(("one", "others"), [(1, 1.0), (1.0, 1), (-0.0, 0.0), (0, -0.0)])
+def test_what_is_equal_and_not_the_same_is_kept_apart(one: object, others: object) -> None:
+    arrive_as_they_are([(number, others if number else one, None) for number in range(AT_ONCE)])
 
 
 def test_a_single_row_tells_its_id() -> None:
@@ -55,6 +81,10 @@ class Listening(sqlite3.Connection):
     """Tells what it was given to bind."""
 
     bound: list[Any]
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        self.bound = list(parameters)
+        return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         self.bound = list(parameters)
@@ -93,4 +123,14 @@ def test_rows_that_are_too_many_or_too_large_for_a_statement_arrive_too() -> Non
         insert_alike(connection, ALIKE, ("b",), texts, (0,))
         assert connection.execute(BACK).fetchall() == [
             (place, "b", "by hand", text) for place, text in enumerate(texts)
+        ]
+
+
+def test_what_all_rows_of_a_statement_have_in_common_is_bound_once() -> None:
+    with closing(table(Listening)) as connection:
+        given = [(number, "the same", None) for number in range(AT_ONCE)]
+        insert(connection, HEAD, ROW, given)
+        assert connection.bound == ["the same", *range(AT_ONCE)]
+        assert connection.execute(BACK).fetchall() == [
+            (number, "the same", "by hand", None) for number, *_ in given
         ]
