@@ -42,10 +42,10 @@ def take_all(
     suspected: bool = False,
     doubt: str = "",
 ) -> list[str]:
-    """Take each task (`id`, `fence`, `worker_id`, as the caller saw it) from its dead worker. Returns their stories.
+    """Take each task (`id`, `fence`, `worker_id`, `attempt`, as the caller saw it) from its dead worker.
 
-    Those that have nothing beside their row are taken together; of the others, and where that fails, each by itself in a
-    savepoint: an error on one row does not keep the others.
+    Returns their stories. Those that have nothing beside their row are taken together; of the others, and where that fails,
+    each by itself in a savepoint: an error on one row does not keep the others.
 
     Not `charged`: the engine itself had to end the worker because of another task. Where the worker died by itself
     (`suspected`) and several had begun in it, nobody knows whose doing it was: each runs alone the next time, and only who

@@ -183,7 +183,7 @@ class Ends:
 
 
 class Ended(NamedTuple):
-    """The tasks that a dead worker held (`id`, `fence`, `worker_id`), and the processes that withstand."""
+    """The tasks that a dead worker held (`id`, `fence`, `worker_id`, `attempt`), and the processes that withstand."""
 
     held: list[dict[str, Any]]
     left: list[Left]

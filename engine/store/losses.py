@@ -7,13 +7,13 @@ exactly the rows that it was meant for raises `IllegalTransition`: the caller's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..rules.losses import Loss
 from ..rules.tasks import LOST, NEEDS_REVIEW, PENDING, POLICY, RUNNING, TaskState, check
 from .attempts import CLOSE
-from .batches import THESE, as_json, event, expect
+from .batches import THESE, as_json, expect
 from .events import Event
 from .tasks import LET_GO
 from .transaction import ENGINE, Transaction
@@ -29,10 +29,10 @@ _BARE = (
     " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
 )
-_LOOK = (
-    f"SELECT id, fence, worker_id, attempt, ({_BARE}), losses, losses_total, {', '.join(POLICY)} FROM task"
-    f" WHERE id IN {THESE(1)}"
-)
+_KIND = f"({_BARE}), losses, losses_total, {', '.join(POLICY)}"
+_LOOK = f"SELECT id, fence, worker_id, attempt, {_KIND} FROM task WHERE id IN {THESE(1)}"
+# Two are enough to know that they are not all alike.
+_ALIKE = f"SELECT DISTINCT worker_id, fence IN {THESE(2)}, {_KIND} FROM task WHERE id IN {THESE(1)} LIMIT 2"
 # A fence by the number of its task: UPDATE … FROM json_each, which could count them, keeps all rows aside first.
 _MOVE = (
     f"UPDATE task SET state = :state, reason = :reason, updated_at = :now, {LET_GO}, fence = id + :ahead{{}}"
@@ -66,14 +66,34 @@ class Kind(NamedTuple):
     policy: tuple[Any, ...]
 
 
-def look(tx: Transaction, held: Iterable[Mapping[str, Any]]) -> dict[Kind, list[Lost]]:
-    """Those of these tasks (`id`, `fence`, `worker_id`) that their worker still holds under that fence, by their kinds."""
-    claims = {row["id"]: (row["fence"], row["worker_id"]) for row in held}
-    alike: defaultdict[tuple[Any, ...], list[Lost]] = defaultdict(list)
-    for row in tx.connection.execute(_LOOK, (as_json(claims),)):
-        if row[1:3] == claims[row[0]]:
-            alike[row[4:]].append(Lost._make(row[:4]))
-    return {Kind(*kind[:3], kind[3:]): those for kind, those in alike.items()}
+def look(tx: Transaction, held: Sequence[Mapping[str, Any]]) -> dict[Kind, list[Lost]]:
+    """Those of these tasks (`id`, `fence`, `worker_id`, `attempt`) that are held as is said there, by their kinds."""
+    lost = {row["id"]: Lost(row["id"], row["fence"], row["worker_id"], row["attempt"]) for row in held}
+    alike = _look_for_one_kind(tx, lost.values())
+    if alike is not None:
+        return {alike: list(lost.values())}
+    found: defaultdict[tuple[Any, ...], list[Lost]] = defaultdict(list)
+    for row in tx.connection.execute(_LOOK, (as_json(lost),)):
+        if row[:4] == lost[row[0]]:
+            found[row[4:]].append(lost[row[0]])
+    return {_kind(*kind): those for kind, those in found.items()}
+
+
+def _look_for_one_kind(tx: Transaction, lost: Collection[Lost]) -> Kind | None:
+    """The kind of all of them, where all are alike and held as is said: not a value of each has to be fetched then.
+
+    A fence is one task's alone, so that one that is among these fences is the fence under which it was held.
+    """
+    ids, fences = as_json(each.task_id for each in lost), as_json(each.fence for each in lost)
+    found = tx.connection.execute(_ALIKE, (ids, fences)).fetchall()
+    if len(found) != 1:
+        return None
+    worker_id, held, *kind = found[0]
+    return _kind(*kind) if held and {each.worker_id for each in lost} == {worker_id} else None
+
+
+def _kind(bare: int, losses: int, losses_total: int, *policy: Any) -> Kind:
+    return Kind(bare, losses, losses_total, policy)
 
 
 def wait_again_all(tx: Transaction, lost: Sequence[Lost], message: str) -> None:
@@ -139,10 +159,14 @@ def _moves(
     reason: str,
     message: str,
     level: str = "info",
-) -> Iterator[Event]:
-    """The events of one change of all of them."""
+) -> list[Event]:
+    """The events of one change of all of them, made in place: a call for each costs as much as its tuple."""
     text, now = tx.redactor.text(message), tx.now
     change = f'{{"from":"{source}","to":"{to}","attempt":'
-    for task_id, _, worker_id, attempt in lost:
-        payload = f'{change}{attempt},"fence":{task_id + ahead}}}'
-        yield event(task_id, worker_id, "TASK_STATE", reason, text, payload, now, level)
+    return [
+        (
+            task_id, None, None, worker_id, "TASK_STATE", level, reason, ENGINE, text,
+            f'{change}{attempt},"fence":{task_id + ahead}}}', now,
+        )
+        for task_id, _, worker_id, attempt in lost
+    ]  # fmt: skip

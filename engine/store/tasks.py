@@ -469,19 +469,25 @@ def of_worker(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
 
 
 def held_by(tx: Transaction, worker_id: int) -> list[dict[str, Any]]:
-    """The same, only `id`, `fence` and `worker_id`: there may be a hundred thousand."""
-    sql = "SELECT id, fence, worker_id FROM task WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id"
+    """The same, only `id`, `fence`, `worker_id` and `attempt`: there may be a hundred thousand."""
+    sql = (
+        "SELECT id, fence, attempt FROM task"
+        " WHERE worker_id = ? AND state IN ('RUNNING','PAUSED','LOST') ORDER BY id"
+    )
     rows = tx.connection.execute(sql, (worker_id,))
-    return [{"id": task_id, "fence": fence, "worker_id": worker} for task_id, fence, worker in rows]
+    return [
+        {"id": task_id, "fence": fence, "worker_id": worker_id, "attempt": attempt}
+        for task_id, fence, attempt in rows
+    ]
 
 
 def all_held(tx: Transaction) -> list[dict[str, Any]]:
     """Every task that some worker holds, and LOST ones that nobody has decided on; all of them, never a page (TF014).
 
-    Only `id`, `fence` and `worker_id`.
+    Only `id`, `fence`, `worker_id` and `attempt`.
     """
     sql = (
-        "SELECT id, fence, worker_id FROM task"
+        "SELECT id, fence, worker_id, attempt FROM task"
         " WHERE state IN ('RUNNING','LOST') OR (state = 'PAUSED' AND worker_id IS NOT NULL) ORDER BY id"
     )
     return tx.rows(sql)

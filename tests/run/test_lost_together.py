@@ -189,3 +189,15 @@ def test_one_row_that_can_not_be_changed_with_the_others_goes_the_long_way_and_t
     assert sum(sizes) > 50 - losing.FEW
     assert len(sizes) < 10
     assert replay.check(scratch.path) == []
+
+
+def test_who_moved_on_since_it_was_seen_is_no_more_among_those_that_are_alike(scratch: Scratch) -> None:
+    worker = scratch.worker()
+    seen = [scratch.start(scratch.add(), worker) for _ in range(3)]
+    ids = [row["id"] for row in seen]
+    assert [[each.task_id for each in alike] for alike in scratch.do(losses.look, seen).values()] == [ids]
+    scratch.do(losing.take_all, seen[1:2], "other", set(), scratch.policies, 3)
+    scratch.start(seen[1]["id"], worker)
+    found = scratch.do(losses.look, seen)
+    assert [[each.task_id for each in alike] for alike in found.values()] == [[ids[0], ids[2]]]
+    assert scratch.do(losses.look, seen[1:2]) == {}
