@@ -7,6 +7,7 @@ blocked ones never hide ready ones) and the situation. The same function answers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -48,14 +49,13 @@ class Candidate(Struct, frozen=True):
         return self.fresh and not (self.needs or self.route or self.suspect or self.target)
 
     @property
-    def order(self) -> tuple[int, str, int]:
-        """Smaller starts first."""
-        return (self.effective_priority, self.next_run_at, self.id)
-
-    @property
     def place(self) -> tuple[str, str]:
         """What its circuit is known by."""
         return (self.type, self.target)
+
+
+_ORDER = attrgetter("effective_priority", "next_run_at", "id")
+"""Smaller starts first."""
 
 
 class WorkerRoom(Struct, frozen=True):
@@ -135,35 +135,59 @@ class _Left(dict[str, int]):
         return self.setdefault(name, 0 if room is None else room.free)
 
 
+class _Worker(Struct):
+    """What is left of a worker: `kept` are the suspects that it is for, where it is for them alone."""
+
+    id: int
+    free: int
+    running: int
+    types: frozenset[str] | None
+    kept: tuple[int, ...] | None
+
+
 class _Taken:
     """What this choice itself has handed out so far."""
 
     def __init__(self, situation: Situation) -> None:
         self.total = sum(situation.running.values())
         self.by_type = dict(situation.running)
-        self.free = {worker.id: worker.free for worker in situation.workers}
-        self.running = {worker.id: worker.running for worker in situation.workers}
-        self.alone = {worker.id: worker.suspects for worker in situation.workers if worker.alone}
-        """Worker → the suspects that it is kept for."""
+        self.workers = {
+            each.id: _Worker(
+                each.id, each.free, each.running, each.types, each.suspects if each.alone else None
+            )
+            for each in situation.workers
+        }
         self.pools = _Left(situation.pools)
         self.routes = _Left(situation.routes)
         self.gates = {place: gate.free for place, gate in situation.gates.items()}
-        self.able: dict[str, list[WorkerRoom]] = {}
-        """Type → the workers that can run it, as far as it was asked for."""
+        self._able: dict[str, list[_Worker]] = {}
 
-    def take(self, candidate: Candidate, worker_id: int) -> None:
+    def able(self, kind: str) -> list[_Worker]:
+        """The workers that can run this type."""
+        able = self._able.get(kind)
+        if able is None:
+            able = self._able[kind] = [
+                worker
+                for worker in self.workers.values()
+                if kind == COMMAND_TYPE or worker.types is None or kind in worker.types
+            ]
+        return able
+
+    def take(self, candidate: Candidate, worker: _Worker) -> None:
         self.total += 1
         self.by_type[candidate.type] = self.by_type.get(candidate.type, 0) + 1
-        self.free[worker_id] -= 1
-        self.running[worker_id] += 1
+        worker.free -= 1
+        worker.running += 1
+        if candidate.suspect:
+            worker.kept = (candidate.id,)
+        if self.gates and candidate.place in self.gates:
+            self.gates[candidate.place] -= 1
+        if not candidate.needs and not candidate.route:
+            return
         for pool, count in candidate.needs.items():
             self.pools[pool] -= count
         if candidate.route and self.routes[candidate.route] > 0:
             self.routes[candidate.route] -= 1
-        if candidate.place in self.gates:
-            self.gates[candidate.place] -= 1
-        if candidate.suspect:
-            self.alone[worker_id] = (candidate.id,)
 
 
 def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
@@ -171,17 +195,17 @@ def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
     taken = _Taken(situation)
     starts: list[Start] = []
     waits: dict[int, tuple[str, ...]] = {}
-    for candidate in sorted(candidates, key=lambda each: each.order):
+    for candidate in sorted(candidates, key=_ORDER):
         reasons = _blockers(candidate, situation, taken)
         if reasons:
             waits[candidate.id] = tuple(reasons)
             continue
-        worker_id = _worker_for(candidate, situation, taken)
-        if worker_id is None:
+        worker = _worker_for(candidate, taken)
+        if worker is None:
             waits[candidate.id] = (_no_room(candidate, situation, taken),)
             continue
-        taken.take(candidate, worker_id)
-        starts.append(Start(candidate, worker_id))
+        taken.take(candidate, worker)
+        starts.append(Start(candidate, worker.id))
     return Choice(tuple(starts), waits)
 
 
@@ -220,7 +244,7 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
     cap = situation.caps.get(candidate.type)
     if cap is not None and (count := taken.by_type.get(candidate.type, 0)) >= cap:
         reasons.append(f"{count} of {cap} of type {candidate.type} run (its concurrency)")
-    if taken.gates.get(candidate.place, 1) < 1:
+    if taken.gates and taken.gates.get(candidate.place, 1) < 1:
         reasons.append(situation.gates[candidate.place].words)
     return reasons + _missing(candidate, situation, taken) if candidate.needs or candidate.route else reasons
 
@@ -250,46 +274,34 @@ def _shortage(what: str, room: PoolRoom, free: int, wanted: int) -> str:
     return f"{what}: {free} of {room.total} usable, {wanted} needed{words}"
 
 
-def _able(candidate: Candidate, situation: Situation, taken: _Taken) -> list[WorkerRoom]:
-    kind, able = candidate.type, taken.able.get(candidate.type)
-    if able is None:
-        able = taken.able[kind] = [
-            worker
-            for worker in situation.workers
-            if kind == COMMAND_TYPE or worker.types is None or kind in worker.types
-        ]
-    return able
-
-
-def _worker_for(candidate: Candidate, situation: Situation, taken: _Taken) -> int | None:
+def _worker_for(candidate: Candidate, taken: _Taken) -> _Worker | None:
     """The least busy worker with room. A suspect gets one that runs nothing, and has it for itself."""
-    able = _able(candidate, situation, taken)
-    idlest, least = None, 0
+    able = taken.able(candidate.type)
+    idlest = None
     for worker in able:
-        running = taken.running[worker.id]
-        if taken.free[worker.id] < 1 or worker.id in taken.alone:
+        if worker.free < 1 or worker.kept is not None:
             continue
-        if idlest is None or (running, worker.id) < (least, idlest):
-            idlest, least = worker.id, running
-    if idlest is None or not candidate.suspect or not least:
+        if idlest is None or (worker.running, worker.id) < (idlest.running, idlest.id):
+            idlest = worker
+    if idlest is None or not candidate.suspect or not idlest.running:
         return idlest
-    shared = [worker.id for worker in able if worker.id not in taken.alone]
+    shared = [worker for worker in able if worker.kept is None]
     if len(shared) > 1 or len(able) == 1:  # of several, one stays open to those who are no suspects
-        taken.alone[idlest] = (candidate.id,)  # keep it free of others, so that it drains for the suspect
+        idlest.kept = (candidate.id,)  # keep it free of others, so that it drains for the suspect
     return None
 
 
 def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
     if not situation.workers:
         return "no worker is ready yet"
-    able = _able(candidate, situation, taken)
+    able = taken.able(candidate.type)
     if not able:
         return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
     if candidate.suspect:
         return "its worker was lost, so it waits for a worker of its own"
-    kept = [worker.id for worker in able if worker.id in taken.alone and taken.free[worker.id] > 0]
+    kept = [worker.kept for worker in able if worker.kept is not None and worker.free > 0]
     if kept:
-        return _kept_for(sorted({task_id for id_ in kept for task_id in taken.alone[id_]}))
+        return _kept_for(sorted({task_id for ids in kept for task_id in ids}))
     return "all workers are full (engine.slots)"
 
 

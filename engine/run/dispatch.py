@@ -6,7 +6,7 @@ sent to workers only after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -45,6 +45,9 @@ from .messages import Run
 from .policies import Policies, Policy
 from .rollback import Rollbacks
 from .route_wishes import Routes, heads
+
+Row = Mapping[str, Any]
+"""What was read of a task."""
 
 BATCH = 256
 """Most tasks that one tick starts: claims in hundreds are as cheap as they get, and a commit stays short."""
@@ -86,18 +89,22 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     rested_at = slots.let_rested_return(tx)
     slots.recheck_units(tx, limits.routing.cooldown)
     situation = _situation(tx, limits, policies)
-    waiting = _candidates(tx, limits, situation, policies) if limits.workers else []
+    heads_of_lanes = _waiting(tx, limits, situation, policies) if limits.workers else []
+    waiting = _readable(tx, limits, heads_of_lanes, policies)
     choice = choose(waiting, situation)
     shortages.tell(tx, situation, [each for each in waiting if each.id in choice.waits])
     starts = choice.starts[: limits.most]
     limits.leasing.forget()
-    runs = _begin_plain(tx, starts, limits, policies)
+    rows = {row["id"]: row for row in heads_of_lanes}
+    runs = _begin_plain(tx, starts, rows, limits, policies)
     begun = {run.task_id for sent in runs.values() for run in sent}
     dry: set[tuple[str, str, str]] = set()
     to_verify: set[str] = set()
     for start in starts:
+        if start.candidate.id in begun:
+            continue
         wish = (start.candidate.type, start.candidate.route, start.candidate.target)
-        if start.candidate.id in begun or wish in dry:
+        if wish in dry:
             continue
         claim = tasks.Claim(start.candidate.id, TaskState(start.candidate.state), start.worker_id)
         try:
@@ -133,53 +140,50 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
 
 
 def _begin_plain(
-    tx: Transaction, starts: tuple[Start, ...], limits: Limits, policies: Policies
+    tx: Transaction, starts: tuple[Start, ...], rows: Mapping[int, Row], limits: Limits, policies: Policies
 ) -> dict[int, list[Run]]:
     """Let those with which nothing else is to be done begin, all of a worker at once; where that fails, one by one."""
-    wanted: dict[int, list[int]] = {}
+    wanted: dict[int, list[Row]] = {}
     for start in starts:
         if start.candidate.is_plain:
-            wanted.setdefault(start.worker_id, []).append(start.candidate.id)
+            wanted.setdefault(start.worker_id, []).append(rows[start.candidate.id])
     runs: dict[int, list[Run]] = {}
-    for worker_id, ids in wanted.items():
+    for worker_id, waiting in wanted.items():
         with suppress(Exception):  # a row that can't be used is found one by one
-            if begun := tx.unit(_begin_all, ids, worker_id, limits, policies):
+            if begun := tx.unit(_begin_all, waiting, worker_id, limits, policies):
                 runs[worker_id] = begun
     return runs
 
 
 def _begin_all(
-    tx: Transaction, ids: list[int], worker_id: int, limits: Limits, policies: Policies
+    tx: Transaction, waiting: list[Row], worker_id: int, limits: Limits, policies: Policies
 ) -> list[Run]:
-    begun = batches.begin_all(tx, ids, worker_id, limits.lease, partial(log_path, limits.logs))
-    return [_fresh_run(row, policies) for row in begun]
+    begun = batches.begin_all(tx, waiting, worker_id, limits.lease, partial(log_path, limits.logs))
+    return [_fresh_run(each, policies.of(each.row)) for each in begun]
 
 
-def _fresh_run(row: Mapping[str, Any], policies: Policies) -> Run:
+def _fresh_run(begun: batches.Begun, policy: Policy) -> Run:
     """For an attempt that holds nothing and begins at the beginning."""
-    policy = policies.of(row)
     return _run(
-        row,
-        row["attempt_id"],
-        row["log_path"],
+        begun.row,
         policy,
-        payload=row["payload"],
+        attempt_id=begun.attempt_id,
+        attempt=begun.attempt,
+        fence=begun.fence,
+        log_path=begun.log_path,
+        payload=begun.payload,
         checkpoint="{}",
         checkpoint_seq=0,
         checkpoint_version=policy.checkpoint_version,
     )
 
 
-def _run(task: Mapping[str, Any], attempt_id: int, path: str, policy: Policy, **more: Any) -> Run:
-    """What a worker is sent of an attempt that was just opened; `task` is the row as it is now."""
+def _run(task: Row, policy: Policy, **more: Any) -> Run:
+    """What a worker is sent of an attempt that was just opened: what its task's row and policy say, and `more`."""
     return Run(
         task_id=task["id"],
-        attempt_id=attempt_id,
-        attempt=task["attempt"],
-        fence=task["fence"],
         type=task["type"],
         timeout=policy.timeout,
-        log_path=path,
         exit_codes=policy.exit_words,
         scheduled_at=task["scheduled_at"],
         retry_count=task["retry_count"],
@@ -220,10 +224,10 @@ def stuck_on(tx: Transaction, limits: Limits, policies: Policies) -> str:
     return "" if first is None else f"#{first}: {'; '.join(waits[first])}"
 
 
-def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies: Policies) -> list[Candidate]:
+def _waiting(tx: Transaction, limits: Limits, situation: Situation, policies: Policies) -> list[Row]:
     """The heads of every lane, as many as could start at most, so that a blocked lane never hides another (TF199)."""
     room = min(limits.most, situation.max_running - sum(situation.running.values()))
-    found: list[Candidate] = []
+    found: list[Row] = []
     if room <= 0 or situation.stopping or EVERYTHING in situation.held:
         return found
     for lane in tasks.lanes(tx):
@@ -231,8 +235,7 @@ def _candidates(tx: Transaction, limits: Limits, situation: Situation, policies:
         cap = situation.caps.get(type_name)
         limit = room if cap is None else min(room, cap - situation.running.get(type_name, 0))
         if limit > 0 and f"type:{type_name}" not in situation.held:
-            rows = _heads(tx, lane, type_name, limit + _SPARE, situation, policies, limits.routing)
-            found += _readable(tx, limits, rows, policies)
+            found += _heads(tx, lane, type_name, limit + _SPARE, situation, policies, limits.routing)
     return found
 
 
@@ -263,9 +266,7 @@ def _heads(
     return rows
 
 
-def _readable(
-    tx: Transaction, limits: Limits, rows: list[dict[str, Any]], policies: Policies
-) -> list[Candidate]:
+def _readable(tx: Transaction, limits: Limits, rows: Iterable[Row], policies: Policies) -> list[Candidate]:
     """Those of these rows that can be judged at all; of what can't, the task goes to review."""
     found = []
     for row in rows:
@@ -318,8 +319,9 @@ def _start(tx: Transaction, claim: tasks.Claim, limits: Limits, policies: Polici
         return None
     holdings = limits.leasing.take(tx, task, policy, limits.lease, limits.routing)
     own = _own(task, resume, policy) if step is None else _of_step(tx, task, attempt_id, step, resume, policy)
+    opened = {"attempt_id": attempt_id, "attempt": task["attempt"], "fence": task["fence"], "log_path": path}
     held = {"resources": holdings.resources, "route": holdings.route}
-    return _run(task, attempt_id, path, policy, **held, **own)
+    return _run(task, policy, **opened, **held, **own)
 
 
 def _own(task: Mapping[str, Any], resume: Resume, policy: Policy) -> dict[str, Any]:

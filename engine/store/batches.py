@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,10 +33,8 @@ _BEGIN = (
     " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
     " WHERE task.id = these.value AND +task.state = 'PENDING' AND task.ending IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
-    " RETURNING id, fence, attempt, type, payload, timeout, max_retry, on_lost, needs, route, allow_direct,"
-    " bandwidth, retry_count, scheduled_at"
+    " RETURNING id, payload"
 )
-_IDS = "SELECT id FROM attempt WHERE fence BETWEEN ? AND ? ORDER BY fence"
 _PLAIN = (
     "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
     f" WHERE id IN {THESE(1)} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
@@ -70,6 +67,17 @@ class Plain(NamedTuple):
     started_at: str
 
 
+class Begun(NamedTuple):
+    """An attempt that was just opened; `row` is its task as it waited, `payload` the JSON text of it."""
+
+    row: Mapping[str, Any]
+    attempt_id: int
+    attempt: int
+    fence: int
+    log_path: str
+    payload: str
+
+
 class Success(NamedTuple):
     """How an attempt ended well: the result is JSON text; the tail of a command's output may be None."""
 
@@ -81,35 +89,40 @@ class Success(NamedTuple):
 
 def begin_all(
     tx: Transaction,
-    task_ids: Collection[int],
+    waiting: Sequence[Mapping[str, Any]],
     worker_id: int,
     lease: float,
     path_of: Callable[[int, int], str],
-) -> list[dict[str, Any]]:
+) -> list[Begun]:
     """Make those of these tasks that wait to begin from the beginning RUNNING on a worker, each with a fence and an attempt.
 
-    `path_of` a task and the number of its attempt is where the log lies. Returns, in the given order, what the attempt of
-    each that begins needs of its row, with `attempt_id` and `log_path`.
+    `waiting` are their rows, read in this transaction (`tasks.due`). `path_of` a task and the number of its attempt is where
+    the log lies. Returns those that begin, in the given order.
     """
-    fences = tx.next_fences(len(task_ids))
+    fences = tx.next_fences(len(waiting))
     held = leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
-    begun = tx.rows(sql, **held, first=fences[0], now=tx.now, these=as_json(task_ids))
-    if not begun:
-        return begun
-    check(begun[0]["id"], PENDING, RUNNING, "dispatched", ENGINE)
-    begun.sort(key=itemgetter("fence"))
-    attempts = []
-    for row in begun:
-        task_id, number = row["id"], row["attempt"]
-        row["log_path"] = path = path_of(task_id, number)
-        attempts.append((task_id, number, worker_id, row["fence"], 0, tx.now, path))
+    given = {**held, "first": fences[0], "now": tx.now, "these": as_json(row["id"] for row in waiting)}
+    payloads = dict(tx.connection.execute(sql, given).fetchall())
+    if not payloads:
+        return []
+    check(waiting[0]["id"], PENDING, RUNNING, "dispatched", ENGINE)
+    attempts = [
+        (task_id, number := row["attempt"] + 1, worker_id, fence, 0, tx.now, path_of(task_id, number))
+        for row, fence in zip(waiting, fences, strict=True)
+        if (task_id := row["id"]) in payloads
+    ]
     insert(tx.connection, *OPEN, attempts)
-    ids = tx.connection.execute(_IDS, (fences[0], fences[-1])).fetchall()
-    for row, (attempt_id,) in zip(begun, ids, strict=True):
-        row["attempt_id"] = attempt_id
-    tx.add(_dispatched(row, worker_id, tx.now) for row in begun)
-    return begun
+    (last,) = tx.connection.execute("SELECT last_insert_rowid()").fetchone()
+    tx.add(
+        _dispatched(task_id, number, fence, worker_id, tx.now) for task_id, number, _, fence, *_ in attempts
+    )
+    rows = (row for row in waiting if row["id"] in payloads)
+    ids = range(last - len(attempts) + 1, last + 1)  # of one statement after the other, with nobody between
+    return [
+        Begun(row, attempt_id, number, fence, path, payloads[task_id])
+        for row, attempt_id, (task_id, number, _, fence, _, _, path) in zip(rows, ids, attempts, strict=True)
+    ]
 
 
 def plain(tx: Transaction, claims: Collection[tuple[int, int]]) -> list[Plain]:
@@ -163,10 +176,9 @@ def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
     expect(len(rows), changed)
 
 
-def _dispatched(begun: Mapping[str, Any], worker_id: int, now: str) -> Event:
-    number, fence = begun["attempt"], begun["fence"]
+def _dispatched(task_id: int, number: int, fence: int, worker_id: int, now: str) -> Event:
     payload = f'{{"from":"PENDING","to":"RUNNING","attempt":{number},"fence":{fence},"worker":{worker_id},"resumes_at":0}}'
-    return event(begun["id"], worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
+    return event(task_id, worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
 
 
 def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.new_task import NewTask
-from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
+from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, POLICY, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import AlikeEvents, payload_text
@@ -366,8 +366,8 @@ def due(
     # Priority by priority, and of each only what is due: to walk along the lane's index would be to read all that is not due
     # yet with each tick. The join goes through both in order, so that it ends with the limit, with nothing sorted.
     sql = (
-        f"{_LEVELS_OF_LANE}SELECT id, type, state, effective_priority, next_run_at, suspect, needs, route, allow_direct,"
-        f" target, attempt{'' if aside is None else f', {_KEPT_BY} AS kept_by'}"
+        f"{_LEVELS_OF_LANE}SELECT id, state, effective_priority, next_run_at, scheduled_at, suspect, target, attempt,"
+        f" retry_count, {', '.join(POLICY)}{'' if aside is None else f', {_KEPT_BY} AS kept_by'}"
         f" FROM level CROSS JOIN {_BY_LANE} WHERE lane = :lane AND effective_priority = level.priority AND {_WAITING}"
         f" AND next_run_at <= :now AND {condition} LIMIT :limit"
     )

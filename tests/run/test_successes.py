@@ -145,6 +145,13 @@ def path_of(task_id: int, number: int) -> str:
     return f"{task_id}.{number}.log"
 
 
+def begin_together(
+    tx: Transaction, ids: list[int], worker_id: int, lease: float, path_of: Callable[[int, int], str]
+) -> list[batches.Begun]:
+    rows = [tasks.get(tx, task_id) for task_id in ids]
+    return batches.begin_all(tx, rows, worker_id, lease, path_of)
+
+
 def begin_one_by_one(
     tx: Transaction, ids: list[int], worker_id: int, lease: float, path_of: Callable[[int, int], str]
 ) -> None:
@@ -156,7 +163,7 @@ def begin_one_by_one(
 
 def test_tasks_that_begin_together_are_the_same_as_one_by_one(tmp_path: Path) -> None:
     found = []
-    for name, begins in (("together", batches.begin_all), ("alone", begin_one_by_one)):
+    for name, begins in (("together", begin_together), ("alone", begin_one_by_one)):
         (tmp_path / name).mkdir()
         scratch = Scratch(tmp_path / name)
         ids = [scratch.add(payload=str(number)) for number in range(40)]
@@ -185,8 +192,8 @@ def test_tasks_with_a_checkpoint_do_not_begin_with_those_that_have_none(scratch:
     rows = [scratch.row(each["id"]) for each in (saved, plain, other)]
     scratch.do(take_all, rows, "they were lost", {row["fence"] for row in rows}, scratch.policies, 3)
     ids = [saved["id"], other["id"]]
-    begun = scratch.do(batches.begin_all, ids, scratch.worker("w-other"), 300.0, path_of)
-    assert [(row["id"], row["attempt"]) for row in begun] == [(other["id"], 2)]
+    begun = scratch.do(begin_together, ids, scratch.worker("w-other"), 300.0, path_of)
+    assert [(each.row["id"], each.attempt) for each in begun] == [(other["id"], 2)]
     runs = {run.task_id: run for run in Engine(scratch).tick()}
     assert (runs[saved["id"]].attempt, runs[saved["id"]].checkpoint_seq) == (2, 1)
     assert (runs[plain["id"]].attempt, runs[plain["id"]].checkpoint_seq) == (2, 0)
@@ -197,13 +204,13 @@ def test_one_that_has_begun_meanwhile_is_left_out(scratch: Scratch) -> None:
     scratch.start(first, scratch.worker("w-other"))
     before = scratch.row(first)
     worker_id = scratch.worker()
-    begun = scratch.do(batches.begin_all, [first, second], worker_id, 300.0, path_of)
-    assert [row["id"] for row in begun] == [second]
+    begun = scratch.do(begin_together, [first, second], worker_id, 300.0, path_of)
+    assert [each.row["id"] for each in begun] == [second]
     assert scratch.row(first) == before
-    assert scratch.query("SELECT task_id, log_path FROM attempt WHERE id = ?", begun[0]["attempt_id"]) == [
+    assert scratch.query("SELECT task_id, log_path FROM attempt WHERE id = ?", begun[0].attempt_id) == [
         (second, f"{second}.1.log")
     ]
-    assert scratch.do(batches.begin_all, [first, second], worker_id, 300.0, path_of) == []
+    assert scratch.do(begin_together, [first, second], worker_id, 300.0, path_of) == []
     assert replay.check(scratch.path) == []
 
 
