@@ -89,10 +89,11 @@ class Recorder:
         begun = 0
         for number, message in reports:
             is_known = 0 < number <= known
-            begun += isinstance(message, Started) and not is_known
-            if not is_known and successes.is_common(message):
-                common.append(message)
-                continue
+            if not is_known:
+                begun += isinstance(message, Started)
+                if successes.is_common(message):
+                    common.append(message)
+                    continue
             self._common(tx, worker_id, common)
             if is_known:
                 answers.append(self._again(tx, worker_id, message))

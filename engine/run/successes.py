@@ -27,9 +27,9 @@ def claim_of(report: Report) -> Claim:
 
 def is_common(message: Message) -> bool:
     """May the short way be tried with it?"""
-    if isinstance(message, Outcome):
-        return message.kind == "succeeded" and not message.left
-    return isinstance(message, Started)
+    if isinstance(message, Started):
+        return True
+    return isinstance(message, Outcome) and message.kind == "succeeded" and not message.left
 
 
 def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
@@ -37,18 +37,24 @@ def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
 
     Raises `TaskdeckError` where one of them can't be written like this: then take back what was done and go the long way.
     """
-    claims = {claim_of(report) for report in reports}
-    ends = {claim_of(report): report for report in reports if isinstance(report, Outcome)}
-    plain = {(each.task_id, each.fence): each for each in batches.plain(tx, claims)}
-    commands = [report for report in reports if isinstance(report, Started) and report.pid]
-    batches.note_commands(
-        tx, [(each.pid, each.start_time, each.fence) for each in commands if claim_of(each) in plain]
-    )
-    batches.start_all(tx, [each for claim, each in plain.items() if claim not in ends])
-    batches.succeed_all(
-        tx, [_success(tx, each, ends[claim]) for claim, each in plain.items() if claim in ends]
-    )
-    return set(plain)
+    latest = {(report.task_id, report.fence): report for report in reports}
+    plain = batches.plain(tx, latest)
+    written = {(each.task_id, each.fence) for each in plain}
+    commands = [
+        each for each in reports if isinstance(each, Started) and each.pid and claim_of(each) in written
+    ]
+    if commands:
+        batches.note_commands(tx, [(each.pid, each.start_time, each.fence) for each in commands])
+    begun, ended = [], []
+    for each in plain:
+        report = latest[each.task_id, each.fence]
+        if isinstance(report, Outcome):
+            ended.append(_success(tx, each, report))
+        else:
+            begun.append(each)
+    batches.start_all(tx, begun)
+    batches.succeed_all(tx, ended)
+    return written
 
 
 def _success(tx: Transaction, plain: Plain, outcome: Outcome) -> Success:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -151,29 +150,39 @@ def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
     check(ends[0].plain.task_id, RUNNING, SUCCESS, "done", ENGINE)
     done = tx.now, "succeeded", "done"
     silent: dict[int | None, list[int]] = {}
-    for end in ends:
-        if end.tail is None:
-            silent.setdefault(end.exit_code, []).append(end.plain.fence)
+    told = []
+    for plain, _, exit_code, tail in ends:
+        if tail is None:
+            silent.setdefault(exit_code, []).append(plain.fence)
+        else:
+            told.append((*done, exit_code, None, tail, plain.fence))
     for code, fences in silent.items():
         changed = tx.connection.execute(
             f"{_CLOSE} fence IN {THESE(7)} AND ended_at IS NULL", (*done, code, None, None, as_json(fences))
         )
         expect(len(fences), changed)
-    told = [(*done, end.exit_code, None, end.tail, end.plain.fence) for end in ends if end.tail is not None]
-    expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
+    if told:
+        expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
     _set_success(tx, ends)
+    tx.add(_succeeded(end.plain, tx.now) for end in ends)
     seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))
-    tx.add(chain.from_iterable(_succeeded(end.plain, seconds(end.plain.started_at), tx.now) for end in ends))
+    tx.add(_finished(end.plain, seconds(end.plain.started_at), tx.now) for end in ends)
 
 
 def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
-    empty = [end.plain for end in ends if end.result == "null"]
-    these, fences = as_json(each.task_id for each in empty), as_json(each.fence for each in empty)
-    sql = f"{_SUCCEED} id IN {THESE(3)} AND state = 'RUNNING' AND fence IN {THESE(4)}"
-    expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
-    rows = [(tx.now, end.result, end.plain.task_id, end.plain.fence) for end in ends if end.result != "null"]
-    changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND state = 'RUNNING' AND fence = ?4", rows)
-    expect(len(rows), changed)
+    empty, rows = [], []
+    for end in ends:
+        if end.result == "null":
+            empty.append(end.plain)
+        else:
+            rows.append((tx.now, end.result, end.plain.task_id, end.plain.fence))
+    if empty:
+        these, fences = as_json(each.task_id for each in empty), as_json(each.fence for each in empty)
+        sql = f"{_SUCCEED} id IN {THESE(3)} AND state = 'RUNNING' AND fence IN {THESE(4)}"
+        expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
+    if rows:
+        changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND state = 'RUNNING' AND fence = ?4", rows)
+        expect(len(rows), changed)
 
 
 def _dispatched(task_id: int, number: int, fence: int, worker_id: int, now: str) -> Event:
@@ -181,14 +190,15 @@ def _dispatched(task_id: int, number: int, fence: int, worker_id: int, now: str)
     return event(task_id, worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
 
 
-def _succeeded(ended: Plain, seconds: float, now: str) -> tuple[Event, Event]:
-    task_id, fence, worker_id, attempt, retries, _ = ended
-    moved = f'{{"from":"RUNNING","to":"SUCCESS","attempt":{attempt},"fence":{fence}}}'
+def _succeeded(ended: Plain, now: str) -> Event:
+    moved = f'{{"from":"RUNNING","to":"SUCCESS","attempt":{ended.attempt},"fence":{ended.fence}}}'
+    return event(ended.task_id, ended.worker_id, "TASK_STATE", "done", "", moved, now)
+
+
+def _finished(ended: Plain, seconds: float, now: str) -> Event:
+    attempt, retries = ended.attempt, ended.retry_count
     summary = f'{{"state":"SUCCESS","attempts":{attempt},"retries":{retries},"seconds":{seconds}}}'
-    return (
-        event(task_id, worker_id, "TASK_STATE", "done", "", moved, now),
-        event(task_id, None, "TASK_FINISHED", "done", "", summary, now),
-    )
+    return event(ended.task_id, None, "TASK_FINISHED", "done", "", summary, now)
 
 
 def event(
