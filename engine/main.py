@@ -144,8 +144,11 @@ def build(
 
     Imports all that an engine needs, which takes a while: a screen calls it in a thread, after its first paint.
     """
+    from .edge import applog, sqlite_memory
+
+    sqlite_memory.count_no_memory()  # before anything loads SQLite
+
     from .commands import ENGINE_VERBS, TOGETHER, make_redactor
-    from .edge import applog
     from .run.engine import Engine
     from .run.idleness import RunOptions
 
