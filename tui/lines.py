@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,12 +46,17 @@ def read_specs(name: str, text: str) -> dict[int, dict[str, Any]]:
     """The specs by line number; empty lines are skipped. Raises `UsageError` that names every bad line."""
     specs: dict[int, dict[str, Any]] = {}
     alike: dict[Any, dict[str, Any]] = {}
+    frame: Frame | None = None
     problems: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
+        if frame is not None and (payload := frame.payload_of(line)):
+            specs[number] = {**frame.spec, "payload": payload}
+            continue
         if not line.strip():
             continue
         try:
-            specs[number] = _read(line, alike)
+            specs[number] = spec = _read(line, alike)
+            frame = _framed(line, spec)
         except RecursionError:
             problems.append(f"{name}:{number}: it is nested too deeply")
         except (msgspec.DecodeError, ValueError, UsageError) as error:
@@ -77,6 +82,49 @@ def placed(error: TaskdeckError, name: str, lines: list[int]) -> TaskdeckError:
     elif len(lines) == 1:
         error.what = f"{name}:{lines[0]}: {error.what}"
     return error
+
+
+class Frame(NamedTuple):
+    """A line around its payload: one that is the same around another value says the same of another payload."""
+
+    head: str
+    tail: str
+    signs: tuple[str, ...]
+    """With one of them in its payload, a key may stand twice in the line."""
+    spec: dict[str, Any]
+
+    def payload_of(self, line: str) -> str:
+        """What this line has in the place of the payload. Empty where it is another line, or no value stands there."""
+        if not (line.startswith(self.head) and line.endswith(self.tail)):
+            return ""
+        payload = line[len(self.head) : -len(self.tail)]
+        for sign in self.signs:
+            if sign in payload:
+                return ""
+        try:
+            _value.decode(payload)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return ""
+        return payload
+
+
+_value = msgspec.json.Decoder(msgspec.Raw)
+_NAME = re.compile(r'("\w+")\s*:\s*')
+
+
+def _framed(line: str, spec: dict[str, Any]) -> Frame | None:
+    """The frame of a line of a type that has no key, which would be each task's own."""
+    if "command" in spec or "key" in spec:
+        return None
+    place = next((found.end() for found in _NAME.finditer(line) if found[1] == '"payload"'), 0)
+    head, tail = line[:place], line[place + len(spec["payload"]) :]
+    if not place or line != f"{head}{spec['payload']}{tail}":
+        return None
+    rest = head + tail
+    names = {found[1] for found in _NAME.finditer(rest)}
+    if "\\u" in rest or any(rest.count(name) > 1 for name in names):
+        return None
+    return Frame(head, tail, ("\\u", *names), spec)
 
 
 def _read(line: str, alike: dict[Any, dict[str, Any]]) -> dict[str, Any]:

@@ -130,6 +130,8 @@ def _decoded(text: str | bytes, where: str) -> str:
 
 def _needs_care(text: str) -> bool:
     """May it go beyond a limit that the fast parser does not have?"""
+    if len(text) <= DEEPEST:
+        return False
     return _may_be_deep(text) or (len(text) >= LONGEST_NUMBER and _MANY_DIGITS.search(text) is not None)
 
 

@@ -7,7 +7,9 @@ remedy. Payloads of Python types are validated further by a worker or a throw-aw
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
@@ -33,7 +35,7 @@ PRIORITIES = range(0, 1_000_001)
 RETRIES = range(0, 10_001)
 MOST_ALIKE = 1000
 """Kinds of tasks that are kept: what differs in a time or a target each time gains nothing."""
-_NUMBERS = (int, float, bool)
+_NUMBERS, _TEXTS = (int, float, bool), (str, bytes)
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
 
 FIELDS = (set(NewTask._fields) - {"scheduled_at", "parent_id"}) | {
@@ -130,7 +132,7 @@ def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> 
     key = _key(spec["key"], redactor) if "key" in spec else None
     target = _target(spec.get("target"), payload)
     if (key, target) == (known.key, known.target):
-        return NewTask(known.type, payload, *known[2:])
+        return known.with_payload(payload)
     return known._replace(payload=payload, key=key, target=target)
 
 
@@ -138,9 +140,18 @@ def _rest(spec: Any) -> tuple[Any, ...]:
     """What of a spec is looked at once, with the types of its values (True equals 1). Empty where there is nothing."""
     if not isinstance(spec, dict) or "command" in spec:
         return ()
-    return tuple(
-        [(name, type(value), value) for name, value in spec.items() if name not in ("payload", "key")]
-    )
+    names = tuple(spec)
+    values = _but_its_own(names)(spec)
+    return names, values, *map(type, values)
+
+
+@lru_cache(maxsize=256)
+def _but_its_own(names: tuple[Any, ...]) -> Callable[[dict[Any, Any]], tuple[Any, ...]]:
+    """What takes the values of all but the payload and key from a spec that has these names."""
+    rest = [name for name in names if name not in ("payload", "key")]
+    if len(rest) > 1:
+        return itemgetter(*rest)
+    return (lambda spec: (spec[rest[0]],)) if rest else lambda spec: ()
 
 
 def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
@@ -182,7 +193,7 @@ def _what(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
 def _payload(type_name: str, given: Any, redactor: Redactor) -> str:
     if given is None:
         given = "{}"
-    elif not isinstance(given, str | bytes):
+    elif not isinstance(given, _TEXTS):
         given = encode(given)
     value, compact = read(given, where="payload")
     if type_name == COMMAND_TYPE:

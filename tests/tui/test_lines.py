@@ -15,7 +15,7 @@ LINES = st.fixed_dictionaries(
     {},
     optional={
         "type": st.sampled_from(["fetch", 7]),
-        "payload": st.sampled_from([1, {"a": "é"}, None, []]),
+        "payload": st.sampled_from([1, {"a": "é"}, None, [], {"type": {"payload": 2}}, "payload"]),
         "command": st.sampled_from([["true"], []]),
         "key": st.sampled_from(["a", "b", "", 7, None]),
         "priority": st.sampled_from([1, 2, "1"]),
@@ -26,7 +26,22 @@ LINES = st.fixed_dictionaries(
         "more": st.just(1),
     },
 ).map(json.dumps) | st.sampled_from(
-    ["{", "[]", '{"type":"fetch","type":"page"}', '{"type":"fetch","payload":}']
+    [
+        "{",
+        "[]",
+        '{"type":"fetch","type":"page"}',
+        '{"type":"fetch","payload":}',
+        '{"type":"fetch","payload":7}',
+        '{"type":"fetch","payload": {"a":1,"a":2} }',
+        '{"type":"fetch","payload":{"type":1,"type":2}}',
+        '{"type":"fetch","payload":"\\u0041"}',
+        '{"type":"fetch","payload":7,"type":"page"}',
+        '{"type":"fetch","payload":7}}',
+        '{"type":"fetch","payload":7,"tags":["payload"]}',
+        '{"type":"fetch","payload":8,"tags":["payload"]}',
+        '{"type":"fetch","p\\u0061yload":{"payload":7}}',
+        '{"type":"fetch","payload":' + "[" * 5000 + "]" * 5000 + "}",
+    ]
 )
 
 
