@@ -28,6 +28,7 @@ from .rules.holds import target as hold_target
 from .rules.inventory_models import ResourceView, RouteView, SampleView, ScoreView, SlotView, TargetView
 from .rules.models import (
     IN_DOUBT,
+    OR_LATER,
     SETTLED,
     STRANDED,
     AlertView,
@@ -218,7 +219,7 @@ class View:
         no_route = self._stock.no_route(policies)
         found = self._task(rows[0], situation, policies, no_route, payload=payload, **more)
         if found.state == TaskState.RUNNING and found.waits:
-            return msgspec.structs.replace(found, waits=[self._stranded(task_id)])
+            return msgspec.structs.replace(found, waits=[self._stranded(task_id, found.worker)])
         if found.state == TaskState.NEEDS_REVIEW and (told := doubts(found)):
             others = [] if found.reason == "in_doubt" and not found.ending else found.waits
             return msgspec.structs.replace(found, waits=[*others, *told])
@@ -246,10 +247,22 @@ class View:
         """Every operation in doubt with its task, by task; their attempts' numbers are not told."""
         return [(row["task_id"], self._shaper.operation(row, {})) for row in self._reader.in_doubt()]
 
-    def _stranded(self, task_id: int) -> str:
+    def _stranded(self, task_id: int, worker_id: int | None) -> str:
         kept = self._reader.checkpoints(task_id)
         begins = not kept or kept[0]["again_from"] == 0
-        return STRANDED.format(point="the beginning" if begins else f"checkpoint {kept[0]['seq']}")
+        point = "the beginning" if begins else f"checkpoint {kept[0]['seq']}"
+        return STRANDED.format(point=point + (OR_LATER if self._has_kept_more(worker_id) else ""))
+
+    def _has_kept_more(self, worker_id: int | None) -> bool:
+        """Did this worker, which is gone, go on without an engine and keep what the next one has to write down?"""
+        from .run.spool import keeps_reports
+        from .run.starting import journal_of
+
+        return any(
+            keeps_reports(journal_of(self.config, row).with_suffix(".spool"))
+            for row in self._reader.workers()
+            if row["id"] == worker_id
+        )
 
     def no_task(self, task_id: int) -> NotFound:
         """The error for an id that no task has: an archived one is said to be in its file."""

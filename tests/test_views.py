@@ -17,8 +17,9 @@ from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import NotFound, Unavailable
 from taskdeck.engine.rules.filters import EventFilter, Filter, parse
 from taskdeck.engine.run import stopping
-from taskdeck.engine.run.messages import TypeInfo, stored
+from taskdeck.engine.run.messages import Save, TypeInfo, encode_one, stored
 from taskdeck.engine.run.outlived import Outlived
+from taskdeck.engine.run.spool import Spool
 from taskdeck.engine.views import View, holder, open_view
 from tests.faults import fault
 from tests.inventoried import Inventory
@@ -212,6 +213,20 @@ def test_without_an_engine_a_running_task_says_that_it_stands_still_and_where_it
     assert "taskdeck run" in view.why(task_id)[1][0]
     assert "goes on from checkpoint 7" in view.task(task_id).waits[0]
     assert "its last checkpoint" in view.tasks(Filter())[0].waits[0]
+
+
+def test_a_checkpoint_that_a_dead_worker_kept_without_an_engine_may_be_later_than_the_one_that_is_named(
+    seed: Seed, view: View, tmp_path: Path
+) -> None:
+    task_id = seed.running(seed.worker())
+    seed.sql("UPDATE worker SET journal = ?", str(tmp_path / "w.starts"))
+    spool = Spool(tmp_path / "w.spool")
+    save = Save(0, task_id, 1, '{"page": 9}')
+    spool.add(save, bytes(encode_one(save)))
+    spool.write()
+    assert "from the beginning, or a later one that its worker kept" in view.why(task_id)[1][0]
+    spool.recorded(1)
+    assert view.why(task_id)[1][0].endswith("from the beginning)")
 
 
 def test_a_missing_task_is_not_found(seed: Seed, view: View) -> None:

@@ -297,3 +297,5 @@ PAUSED_BY_HOLD = "it is paused with {what}, which is held (taskdeck resume {targ
 
 STRANDED = "no engine runs and its worker is gone; start one: taskdeck run (it goes on from {point})"
 """Why a task that is RUNNING in the database does not run: whoever ran it ended without a word."""
+OR_LATER = ", or a later one that its worker kept without an engine"
+"""Behind the point, where the worker left reports that no engine has recorded."""

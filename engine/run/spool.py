@@ -184,6 +184,14 @@ class Unreadable(Exception):
         self.reports = reports
 
 
+def keeps_reports(path: Path) -> bool:
+    """Does this file hold reports that no engine has recorded? They are not looked at."""
+    try:
+        return path.stat().st_size > len(HEADER)
+    except OSError:  # there is none, or it is none of ours
+        return False
+
+
 def read(path: Path) -> list[tuple[int, Any]]:
     """What a worker that is gone had kept: (number, report), in order. Empty where there is no file.
 

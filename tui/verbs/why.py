@@ -14,7 +14,8 @@ from . import targets, task_page
 from .look import Target
 
 WITHOUT_ENGINE = (
-    "no engine works now: its worker goes on, and what it asks an engine for waits (start one: taskdeck run)"
+    "no engine works now: its worker goes on and keeps its checkpoints, which are shown once an engine has written them"
+    " down; what it asks an engine for waits (start one: taskdeck run)"
 )
 """Of a task whose worker outlived its engine."""
 
