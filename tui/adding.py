@@ -354,6 +354,7 @@ def _meant_command(spec: dict[str, Any]) -> str:
 def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many: bool = False) -> int:
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     try:
         results = commands.call(line.config, "submit", line.actor, specs=specs)
     except TaskdeckError as error:

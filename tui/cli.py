@@ -6,7 +6,6 @@ pass here without loading the parser of all verbs.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import sys
@@ -39,13 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (
         BrokenPipeError
     ):  # the reader went away (`| head -1`): end quietly, with nothing left to fail at exit
-        _silence()
+        output.silence()
         return BROKEN_PIPE
-
-
-def _silence() -> None:
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(arguments: Sequence[str]) -> int:
@@ -55,7 +49,7 @@ def _told(arguments: Sequence[str]) -> int:
         line = CommandLine(arguments)
         wants_json, wants_debug = line.json, line.debug
         code = _dispatch(line)
-        output.flush()
+        output.end()
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -75,9 +69,9 @@ def _told(arguments: Sequence[str]) -> int:
 def _flush_or_silence() -> None:
     """What was shown before a mistake comes before its message; where it can't be written, it is dropped."""
     try:
-        output.flush()
+        output.end()
     except TaskdeckError:
-        _silence()
+        output.silence()
 
 
 def _dispatch(line: CommandLine) -> int:

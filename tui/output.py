@@ -1,6 +1,7 @@
 """Writing to standard output and error: JSON lines, plain lines, and one way to say that something went wrong.
 
-Owns what is a terminal, colours and encodings. Text of tasks passes `clean` before it comes here.
+Owns what is a terminal, colours and encodings, and what becomes of an output that can't be written: a verb that only shows
+ends there, one that has done something says so on standard error. Text of tasks passes `clean` before it comes here.
 """
 
 from __future__ import annotations
@@ -9,22 +10,25 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from taskdeck.engine.errors import ConfigError, TaskdeckError
+
+from .telling import Telling
 
 if TYPE_CHECKING:
     from typing import TextIO
 
 
 def prepare() -> None:
-    """Make the streams take any character: what their encoding lacks is shown escaped, never a crash.
+    """Begin a call: the streams take any character, what their encoding lacks is shown escaped and never a crash.
 
     A descriptor of theirs that is closed leads nowhere from now on: the next file opened would be taken for the stream, here
     or in an engine that is started.
     """
+    _telling.forget()
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -64,29 +68,70 @@ def width(stream: TextIO | None = None) -> int:
         return 80
 
 
-@contextmanager
-def _writing() -> Iterator[None]:
-    """A full disk under standard output is told in a sentence; a broken pipe passes as it is."""
+def acting(*, as_json: bool) -> None:
+    """From now on something is done: what is said of it goes to standard error where standard output takes nothing.
+
+    Called right before the act. Raises what `flush` does: then nothing is done yet.
+    """
+    flush()
+    _telling.begin(as_json=as_json)
+
+
+def _write(text: str, put: Callable[[], object]) -> None:
+    """`put` this text. Where that can't be, an act's goes elsewhere; else a full disk is an error, a broken pipe passes."""
+    if sys.stdout is None:
+        return
+    _telling.keep(text)
+    if _telling.is_elsewhere:
+        return
     try:
-        yield
-    except BrokenPipeError:
-        raise
+        put()
     except OSError as error:
-        raise TaskdeckError("the output can't be written", error.strerror or str(error)) from None
+        if _telling.has_begun:
+            _go_elsewhere(error)
+        elif isinstance(error, BrokenPipeError):
+            raise
+        else:
+            raise _unwritten(error) from None
+
+
+def _unwritten(error: OSError, remedy: str = "") -> TaskdeckError:
+    return TaskdeckError("the output can't be written", error.strerror or str(error), remedy)
+
+
+def _go_elsewhere(error: OSError) -> None:
+    remedy = "it is done, so don't repeat it; what was to be said follows"
+    complain(_unwritten(error, remedy), as_json=_telling.as_json)
+    silence()
+    _telling.go_elsewhere()
+
+
+def silence() -> None:
+    """What still waits for standard output is written nowhere, so that it can't fail at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def line(text: str = "") -> None:
     """Write one line to standard output."""
-    if sys.stdout is not None:
-        with _writing():
-            sys.stdout.write(text + "\n")
+    whole = text + "\n"
+    _write(whole, lambda: sys.stdout.write(whole))
 
 
 def flush() -> None:
     """Hand everything over, so that a broken pipe or full disk is met here and not at exit."""
-    if sys.stdout is not None:
-        with _writing():
-            sys.stdout.flush()
+    _write("", _hand_over)
+
+
+def _hand_over() -> None:
+    sys.stdout.flush()
+    _telling.arrived()
+
+
+def end() -> None:
+    """Hand everything over at the end of a verb."""
+    flush()
+    _telling.end()
 
 
 def check_reader() -> None:
@@ -105,11 +150,12 @@ def check_reader() -> None:
 
 def raw(data: bytes) -> None:
     """Write bytes to standard output as they are, behind what was written before."""
-    if sys.stdout is None:
-        return
-    with _writing():
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+    _write(data.decode("utf-8", "replace"), lambda: _put_bytes(data))
+
+
+def _put_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
 
 
 def json_line(value: Any) -> None:
@@ -126,16 +172,21 @@ def json_text(value: Any) -> str:
 
 def complain(error: TaskdeckError, *, as_json: bool) -> None:
     """Say on standard error what happened, why, and what to do next."""
-    if sys.stderr is None:
-        return
     if as_json:
-        sys.stderr.write(json.dumps({"error": error_object(error)}, ensure_ascii=False) + "\n")
+        _to_stderr(json.dumps({"error": error_object(error)}, ensure_ascii=False) + "\n")
     elif isinstance(error, ConfigError):
         told = "".join(f"taskdeck: {harmless(str(problem))}\n" for problem in error.problems)
-        sys.stderr.write(_fitted(told))
+        _to_stderr(_fitted(told))
     else:
-        sys.stderr.write(_fitted(f"taskdeck: {harmless(str(error))}\n"))
-    sys.stderr.flush()
+        _to_stderr(_fitted(f"taskdeck: {harmless(str(error))}\n"))
+
+
+def _to_stderr(text: str) -> None:
+    """Where nobody can be told, nobody is: what is done stays done."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def error_object(error: TaskdeckError) -> dict[str, Any]:
@@ -147,18 +198,18 @@ def error_object(error: TaskdeckError) -> dict[str, Any]:
     return found
 
 
+_telling = Telling(_to_stderr)
+"""What the verb of this call says of what it does."""
+
+
 def hint(text: str) -> None:
     """Write lines to standard error as they are: a help that nobody asked for."""
-    if sys.stderr is not None:
-        sys.stderr.write(text.rstrip("\n") + "\n")
-        sys.stderr.flush()
+    _to_stderr(text.rstrip("\n") + "\n")
 
 
 def note(text: str) -> None:
     """Say something by the way, on standard error."""
-    if sys.stderr is not None:
-        sys.stderr.write(_fitted(f"taskdeck: {harmless(text)}\n"))
-        sys.stderr.flush()
+    _to_stderr(_fitted(f"taskdeck: {harmless(text)}\n"))
 
 
 def _fitted(text: str) -> str:

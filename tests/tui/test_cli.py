@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from taskdeck.engine.errors import StoreError, TaskdeckError
 from taskdeck.engine.store.read_only import open_read_only
 from taskdeck.tui import grammar, output, running
 from taskdeck.tui.cli import main
+from taskdeck.tui.telling import MOST_LINES
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls, without_database
@@ -354,6 +357,95 @@ def test_closed_and_full_outputs_are_no_traceback(taskdeck: Calls, seed: Seed) -
     assert full.returncode == 1
     assert full.stderr.decode().startswith("taskdeck: the output can't be written: No space left")
     assert len(full.stderr.splitlines()) == 1
+
+
+def unheard(taskdeck: Calls, *words: str, to: str = ">/dev/full") -> subprocess.CompletedProcess[str]:
+    """A call whose standard output leads to a full disk, or elsewhere (`to`, as a shell writes it)."""
+    shell = shlex.join([*PROGRAM, *words])
+    return subprocess.run(
+        ["sh", "-c", f"exec {shell} {to}"],
+        capture_output=True,
+        text=True,
+        cwd=taskdeck.folder,
+        env=taskdeck.environment,
+        check=False,
+    )
+
+
+def unread(taskdeck: Calls, *words: str) -> subprocess.CompletedProcess[str]:
+    """A call whose reader has gone before it says anything."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    try:
+        return subprocess.run(
+            [*PROGRAM, *words],
+            stdout=ours,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=taskdeck.folder,
+            env=taskdeck.environment,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+
+
+WRITING = [
+    (["add", "--", "true"], "2"),
+    (["add", "--json", "--", "true"], '"id":2'),
+    (["cancel", "1"], "#1 ⊘ cancelled"),
+    (["pause", "type:shell"], "type shell is held"),
+    (["resume", "type:shell"], "type shell is not held"),
+    (["route", "add", "http://127.0.0.1:9", "--id", "r9"], "r9"),
+    (["route", "disable", "nosuch"], ""),
+    (["backup", "copy.db"], "copy.db"),
+    (["stop"], "the engine was not running"),
+    (["config", "init"], "config.toml"),
+]
+
+
+@fault("TF270")
+@pytest.mark.parametrize(("words", "told"), WRITING, ids=[" ".join(words) for words, _ in WRITING])
+@pytest.mark.parametrize("call", [unheard, unread])
+def test_an_act_whose_output_cannot_be_written_says_elsewhere_what_was_done_and_does_not_fail(
+    taskdeck: Calls, seed: Seed, call: Any, words: list[str], told: str
+) -> None:
+    seed.task()
+    taskdeck.environment["XDG_CONFIG_HOME"] = str(taskdeck.folder / "xdg")
+    ended = call(taskdeck, *words)
+    assert "Traceback" not in ended.stderr
+    assert told in ended.stderr
+    if told:
+        assert ended.returncode == 0, ended
+        assert "the output can't be written" in ended.stderr
+        assert "it is done, so don't repeat it" in ended.stderr
+    else:  # what was refused is told as ever, and nothing else was to be said
+        assert ended.returncode == 3
+
+
+def test_an_act_that_could_say_nothing_at_all_is_done(taskdeck: Calls, seed: Seed) -> None:
+    ended = unheard(taskdeck, "add", "--", "true", to=">/dev/full 2>&1")
+    assert ended.returncode == 0
+    assert [each["id"] for each in taskdeck("list", "--json").lines] == [1]
+
+
+def test_of_thousands_of_lines_that_cannot_be_written_the_first_are_told(taskdeck: Calls, seed: Seed) -> None:
+    (taskdeck.folder / "many.jsonl").write_text('{"command": ["true"]}\n' * 3000)
+    ended = unheard(taskdeck, "add", "-f", "many.jsonl")
+    assert ended.returncode == 0
+    _, *ids, more = ended.stderr.splitlines()
+    assert (ids, more) == ([str(n) for n in range(1, MOST_LINES + 1)], f"and {3000 - MOST_LINES} lines more")
+
+
+def test_what_was_refused_keeps_its_exit_code_where_the_output_cannot_be_written(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    seed.task()
+    seed.task(state="SUCCESS", reason="done")
+    ended = unheard(taskdeck, "cancel", "1", "2")
+    assert ended.returncode == 4
+    assert "#1 ⊘ cancelled" in ended.stderr
+    assert "#2" in ended.stderr
 
 
 @fault("TF274")

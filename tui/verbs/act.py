@@ -150,6 +150,7 @@ def _act(
     found = _chosen(line, verb, words or (), everything, yes)
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     results = commands.call(line.config, CALLED.get(verb, verb), line.actor, ids=found, **more)
     alone = not line.json and not views.holder(line.config).running
     code = _report(line, results, alone=alone)

@@ -31,6 +31,7 @@ def hold(line: CommandLine, named: Sequence[str], running: str, *, yes: bool = T
     known = _look(line, named)
     if running == "stop" and not yes:
         _ask(known)
+    output.acting(as_json=line.json)
     for scope in named:
         value = commands.call(line.config, "hold", line.actor, scope=scope, running=running)
         if line.json:
@@ -46,6 +47,7 @@ def release(line: CommandLine, named: Sequence[str]) -> int:
     """Let each scope go on, with the tasks that its hold had paused."""
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     for scope in named:
         value = commands.call(line.config, "release", line.actor, scope=scope)
         if line.json:

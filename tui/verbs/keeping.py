@@ -39,6 +39,7 @@ def backup(ctx: typer.Context, path: Target = None, keep: Keep = None) -> int:
     line: CommandLine = ctx.obj
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     made = commands.back_up(line.config, line.actor, path, keep)
     if line.json:
         output.json_line(made)
@@ -71,6 +72,8 @@ def restore(
     line: CommandLine = ctx.obj
     from taskdeck.engine import commands
 
+    if not dry_run:
+        output.acting(as_json=line.json)
     done = commands.restore(line.config, line.actor, file, rerun=rerun, dry_run=dry_run)
     if line.json:
         output.json_line({**done, "dry_run": dry_run})
@@ -134,6 +137,7 @@ def prune(
         _ask(outlook)
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     done = commands.prune(line.config, line.actor, ages["tasks"], ages["events"])
     if line.json:
         output.json_line(done)

@@ -37,6 +37,7 @@ def act(line: CommandLine, verb: str, ids: Sequence[str], **more: Any) -> int:
     """Do it to each; one line an id. The exit code is 0, or that of the first that was refused."""
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     found = commands.call(line.config, verb, line.actor, ids=list(dict.fromkeys(ids)), **more)
     return output.results(
         found, as_json=line.json, told=lambda each: f"{each['id']} {look.tidy(each['message'])}"

@@ -41,7 +41,7 @@ def _op() -> None:
 @op.command(short_help="Record the intent: new (exit 0), done (10) or doubt (11).")
 def begin(ctx: typer.Context, key: Key) -> int:
     """Record the intent. Prints `new` and exits 0: do it now; `done`, 10: skip it; `doubt`, 11: look whether it was done."""
-    answer = _ask({"operation": key})
+    answer = _ask(ctx.obj, {"operation": key})
     state = str(answer.get("state", ""))
     if state not in EXIT_CODES:
         raise TaskdeckError("the engine's answer is not understood", state, "is it of another version?")
@@ -67,7 +67,7 @@ def done(
             message["result"] = json.loads(result)
         except ValueError as error:
             raise UsageError("the result is no JSON", str(error)) from None
-    answer = _ask(message)
+    answer = _ask(ctx.obj, message)
     _say(ctx.obj, answer, "done")
     return 0
 
@@ -85,7 +85,9 @@ def rollback(
     ] = False,
 ) -> int:
     """Register a command that undoes what comes next; it runs where the task is cancelled or fails for good."""
-    answer = _ask({"rollback": command, "repeatable": repeatable, **({"undoes": undoes} if undoes else {})})
+    answer = _ask(
+        ctx.obj, {"rollback": command, "repeatable": repeatable, **({"undoes": undoes} if undoes else {})}
+    )
     _say(ctx.obj, answer, f"step {answer.get('rollback')}")
     return 0
 
@@ -97,7 +99,7 @@ def _say(line: CommandLine, answer: dict[str, Any], text: str) -> None:
         output.line(text)
 
 
-def _ask(message: dict[str, Any]) -> dict[str, Any]:
+def _ask(line: CommandLine, message: dict[str, Any]) -> dict[str, Any]:
     number = os.environ.get("TASKDECK_FD", "")
     if not number.isdecimal():
         raise UsageError(
@@ -105,6 +107,7 @@ def _ask(message: dict[str, Any]) -> dict[str, Any]:
             "TASKDECK_FD is not set",
             "use it inside `taskdeck add -- SCRIPT`",
         )
+    output.acting(as_json=line.json)
     try:
         # A copy, so that closing ours leaves the script's own descriptor open.
         with socket.socket(fileno=os.dup(int(number))) as link, link.makefile("rwb") as file:

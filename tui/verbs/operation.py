@@ -123,6 +123,7 @@ def _settle(line: CommandLine, verb: str, task: str, key: str, **more: Any) -> i
         task_id = targets.one(view, [task])
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     found = commands.call(line.config, verb, line.actor, task=task_id, key=key, **more)
     retried = found.get("retried")
     code = 0 if retried is None or retried["ok"] else output.refused_object(retried).exit_code

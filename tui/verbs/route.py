@@ -125,6 +125,7 @@ def add(
     }
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     made = commands.call(
         line.config,
         "route_add",

@@ -47,6 +47,7 @@ def import_routes(
     can_ask = file != "-" and sys.stdin is not None and sys.stdin.isatty()
     asks = can_ask and not (yes or line.json)
     if not dry_run and _is_wanted(found, asks=asks, leaves_out=skip_bad or yes):
+        output.acting(as_json=line.json)
         commands.import_list(line.config, line.actor, found)
         return _end(line, found, written=True)
     code = _end(line, found, written=False)

@@ -126,6 +126,7 @@ def init(ctx: typer.Context) -> int:
     """Make a commented configuration file with the defaults; an existing one is never overwritten."""
     line: CommandLine = ctx.obj
     target = line.paths.get("--config") or usual_place()
+    output.acting(as_json=line.json)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -34,6 +34,7 @@ def stop(
         return act.stop(ctx, words or (), everything, yes)
     from taskdeck.engine import commands
 
+    output.acting(as_json=line.json)
     _tell_stopped(line, commands.stop(line.config, line.actor, now=now))
     return 0
 
@@ -46,6 +47,7 @@ def restart(ctx: typer.Context) -> int:
     from taskdeck.engine import commands
 
     line: CommandLine = ctx.obj
+    output.acting(as_json=line.json)
     done = commands.restart(line.config, line.actor)
     old, new = done["old"], done["new"]
     if line.json:
