@@ -30,6 +30,7 @@ from .errors import (
     rebuild,
 )
 from .rules.chain import Head
+from .rules.fitting import surely_fits
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
@@ -321,7 +322,8 @@ async def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any]
     import asyncio
 
     answers: list[Any] = [_prepared(engine, args) for args, _ in calls]
-    asked = [at for at, answer in enumerate(answers) if not _surely_fit(engine, answer)]
+    shapes: dict[str, str] = {}
+    asked = [at for at, answer in enumerate(answers) if not _surely_fit(engine, answer, shapes)]
     refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked)) if asked else ()
     for at, refusal in zip(asked, refusals, strict=True):
         answers[at] = refusal or answers[at]
@@ -342,12 +344,18 @@ def _prepared(engine: Engine, args: dict[str, Any]) -> list[NewTask] | TaskdeckE
         return error
 
 
-def _surely_fit(engine: Engine, prepared: list[NewTask] | TaskdeckError) -> bool:
-    """Is there nothing about which a worker must be asked?"""
-    return isinstance(prepared, TaskdeckError) or all(
-        spec.type == COMMAND_TYPE or engine.reception.surely_fits(spec.type, spec.payload)
-        for spec in prepared
-    )
+def _surely_fit(engine: Engine, prepared: list[NewTask] | TaskdeckError, shapes: dict[str, str]) -> bool:
+    """Is there nothing about which a worker must be asked? `shapes` keeps what was looked up once, by type."""
+    if isinstance(prepared, TaskdeckError):
+        return True
+    for spec in prepared:
+        if spec.type == COMMAND_TYPE:
+            continue
+        if spec.type not in shapes:
+            shapes[spec.type] = engine.reception.shape_of(spec.type)
+        if not surely_fits(shapes[spec.type], spec.payload):
+            return False
+    return True
 
 
 async def _misfit(engine: Engine, prepared: list[NewTask]) -> TaskdeckError | None:

@@ -41,6 +41,8 @@ class AsyncLink(asyncio.Protocol):
         self._inbox: deque[bytes] = deque()
         self._outbox: list[bytes] = []
         self._unread = self._unsent = 0
+        self._holds_back = False
+        """Nothing is read until our own side has caught up."""
         self._arrived = asyncio.Event()
         self._writable = asyncio.Event()
         self._ended = asyncio.Event()
@@ -95,7 +97,8 @@ class AsyncLink(asyncio.Protocol):
         body = self._inbox.popleft()
         crash_at("engine_after_receive")
         self._unread -= len(body) + OVERHEAD
-        if self._unread <= MAX_UNREAD // 2 and not self.closed:
+        if self._holds_back and self._unread <= MAX_UNREAD // 2 and not self.closed:
+            self._holds_back = False
             self._transport.resume_reading()
         return body
 
@@ -129,6 +132,7 @@ class AsyncLink(asyncio.Protocol):
             self._transport.abort()
         self._arrived.set()
         if self._unread > MAX_UNREAD:
+            self._holds_back = True
             self._transport.pause_reading()
 
     def eof_received(self) -> None:

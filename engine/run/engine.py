@@ -83,7 +83,7 @@ Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 Together = Callable[["Engine", list[tuple[dict[str, Any], str]]], Awaitable[list[Any]]]
 """Carries out calls (arguments, actor); returns for each its answer, or the error that refuses it."""
 
-CALLS_AT_ONCE, GROUPS_AT_ONCE = 32, 8
+CALLS_AT_ONCE, GROUPS_AT_ONCE = 64, 4
 """Calls of one client that are carried out together at most, and how many such groups at the same time: while one is
 written the next is prepared, and the client hears the answers of the one before."""
 

@@ -400,10 +400,10 @@ class Reception:
                 log.error("handlers: %s", tx.redactor.text(problem))
         self._logged = manifest.problems
 
-    def surely_fits(self, type_name: str, payload: str) -> bool:
-        """Whether a payload fits a type for certain, as a ready worker has told its shape."""
+    def shape_of(self, type_name: str) -> str:
+        """The shape of a type's payloads (`rules.fitting`) as a ready worker has told it; empty where none has."""
         handle = self._workforce.able(type_name)
-        return handle is not None and surely_fits(handle.types[type_name].shape, payload)
+        return handle.types[type_name].shape if handle is not None else ""
 
     async def validate(self, type_name: str, payload: str) -> str:
         """Why a payload does not fit a type, or "". A ready worker is asked where the type's shape does not tell."""
