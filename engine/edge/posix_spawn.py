@@ -10,6 +10,8 @@ import ctypes
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from weakref import finalize
 
 _SETSIGDEF, _SETSID = 0x04, 0x80  # spawn.h
 _ROOM = 1024
@@ -45,6 +47,32 @@ def _attributes() -> ctypes.Array[ctypes.c_char]:
 _session = _attributes() if AVAILABLE else None
 
 
+class _Steps:
+    """What the child does before the program is in place, as the C library takes it. Raises `OSError` where it does not."""
+
+    def __init__(self, output: int, handed_on: int, cwd: str | os.PathLike[str] | None) -> None:
+        self.actions = ctypes.create_string_buffer(_ROOM)
+        if _libc.posix_spawn_file_actions_init(self.actions):
+            raise OSError("the C library is short of memory")
+        finalize(self, _libc.posix_spawn_file_actions_destroy, self.actions)
+        steps = [
+            _libc.posix_spawn_file_actions_addopen(self.actions, 0, b"/dev/null", os.O_RDWR, 0),
+            _libc.posix_spawn_file_actions_adddup2(self.actions, output, 1),
+            _libc.posix_spawn_file_actions_adddup2(self.actions, output, 2),
+            # To itself: that it is handed on is all that changes.
+            *(_libc.posix_spawn_file_actions_adddup2(self.actions, fd, fd) for fd in range(3, handed_on)),
+        ]
+        if cwd is not None:
+            steps.append(_libc.posix_spawn_file_actions_addchdir_np(self.actions, os.fsencode(cwd)))
+        steps.append(_libc.posix_spawn_file_actions_addclosefrom_np(self.actions, max(3, handed_on)))
+        if any(steps):
+            raise OSError("the C library does not take a descriptor")
+
+
+_steps = lru_cache(maxsize=64)(_Steps)
+"""Descriptors and directories come again and again, and to put the steps together takes as long as to take them."""
+
+
 def spawn(
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -60,33 +88,21 @@ def spawn(
     program = _program(argv[0], env) if AVAILABLE else None
     if program is None or output < 3:
         return None
-    actions = ctypes.create_string_buffer(_ROOM)
-    if _libc.posix_spawn_file_actions_init(actions):
-        return None
     try:
-        steps = [
-            _libc.posix_spawn_file_actions_addopen(actions, 0, b"/dev/null", os.O_RDWR, 0),
-            _libc.posix_spawn_file_actions_adddup2(actions, output, 1),
-            _libc.posix_spawn_file_actions_adddup2(actions, output, 2),
-            # To itself: that it is handed on is all that changes.
-            *(_libc.posix_spawn_file_actions_adddup2(actions, fd, fd) for fd in range(3, handed_on)),
-        ]
-        if cwd is not None:
-            steps.append(_libc.posix_spawn_file_actions_addchdir_np(actions, os.fsencode(cwd)))
-        steps.append(_libc.posix_spawn_file_actions_addclosefrom_np(actions, max(3, handed_on)))
-        pid = ctypes.c_int()
-        words = _strings([os.fsencode(word) for word in argv])
-        variables = _strings([os.fsencode(f"{name}={value}") for name, value in env.items()])
-        failed = any(steps) or _libc.posix_spawn(
-            ctypes.byref(pid), os.fsencode(program), actions, _session, words, variables
-        )
-        return None if failed else pid.value
-    finally:
-        _libc.posix_spawn_file_actions_destroy(actions)
+        steps = _steps(output, handed_on, cwd)
+    except OSError:
+        return None
+    pid = ctypes.c_int()
+    words, variables = _strings(argv), _strings([f"{name}={value}" for name, value in env.items()])
+    failed = _libc.posix_spawn(
+        ctypes.byref(pid), os.fsencode(program), steps.actions, _session, words, variables
+    )
+    return None if failed else pid.value
 
 
-def _strings(texts: list[bytes]) -> ctypes.Array[ctypes.c_char_p]:
-    return (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
+def _strings(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
+    encoded = os.fsencode("\0".join(texts)).split(b"\0") if texts else []
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
 
 
 def _program(name: str, env: Mapping[str, str]) -> str | None:

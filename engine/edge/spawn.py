@@ -220,7 +220,11 @@ def _adopt(pid: int, stdout: int | None) -> Child:
 def _check_form(argv: Sequence[str], env: Mapping[str, str]) -> None:
     if not argv or not argv[0].strip():
         raise CannotStart("empty", "it is empty")
-    if _can_pass("".join(argv)) and _can_pass("".join(env.values())) and all(map(_is_name, env)):
+    if (
+        all(map(_can_pass, map("".join, (argv, env, env.values()))))
+        and "" not in env
+        and "=" not in "".join(env)
+    ):
         return  # which one can't be is looked for only where one can't
     for place, text in enumerate(argv):
         _check_text(text, f"argument {place}")
@@ -237,10 +241,6 @@ def _check_text(text: str, where: str) -> None:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise CannotStart("malformed", f"{where} can't be written in this system's encoding") from None
-
-
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and text.isascii()
 
 
 def _can_pass(text: str) -> bool:

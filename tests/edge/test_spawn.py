@@ -130,6 +130,19 @@ def test_the_environment_is_the_given_one_only(run: Start) -> None:
     assert set(read(child).splitlines()) == {"MINE=déjà vu".encode(), f"PATH={ENV['PATH']}".encode()}
 
 
+def test_an_empty_environment_is_empty(run: Start) -> None:
+    child = run("/usr/bin/env", env={})
+    assert (read(child), child.wait(5)) == (b"", 0)
+
+
+def test_words_and_values_arrive_as_they_are(run: Start) -> None:
+    words = ["", "a b", "new\nline", "ü", os.fsdecode(b"\xff"), "="]
+    child = run(
+        "/bin/sh", "-c", 'printf "%s|" "$@" "$V"', "sh", *words, env={"V": "x=ü\n", "lower.case-1": ""}
+    )
+    assert read(child) == b"".join(os.fsencode(word) + b"|" for word in [*words, "x=ü\n"])
+
+
 def test_allowed_names_pass_and_extra_ones_win() -> None:
     base = {"PATH": "/bin", "SECRET": "x", "HOME": "/root"}
     env = command_environment(base, ["PATH", "HOME", "LANG"], {"HOME": "/tmp", "TASKDECK_MARK": "m"})
