@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache, partial
 from threading import Lock
 
 from . import identity, proc_files
@@ -38,7 +39,7 @@ def adopts_all() -> bool:
 
 def adopted() -> list[int]:
     """Our children that the main thread has: those it started, and every orphan that came to us."""
-    return _listed(os.getpid(), os.getpid()) if _LISTS else _by_parent(os.getpid())
+    return _numbers(_own_list(os.getpid()).read) if _LISTS else _by_parent(os.getpid())
 
 
 def children(pid: int) -> list[int]:
@@ -84,11 +85,20 @@ def descendants(pid: int) -> set[int]:
 
 
 def _listed(pid: int, thread: int | str) -> list[int]:
+    return _numbers(partial(proc_files.read, f"/proc/{pid}/task/{thread}/children"))
+
+
+@lru_cache(maxsize=1)
+def _own_list(pid: int) -> proc_files.Kept:
+    """By our pid, since a process that we fork has a list of its own."""
+    return proc_files.Kept(f"/proc/{pid}/task/{pid}/children")
+
+
+def _numbers(read: Callable[[], bytes]) -> list[int]:
     try:
-        found = proc_files.read(f"/proc/{pid}/task/{thread}/children")
+        return [int(each) for each in read().split()]
     except OSError:  # that thread has ended meanwhile
         return []
-    return [int(each) for each in found.split()]
 
 
 def _by_parent(pid: int) -> list[int]:

@@ -47,7 +47,7 @@ class Group:
     def pids(self) -> list[int]:
         """The pids in this group itself; those that our pid namespace has no number for are left out."""
         try:
-            found = proc_files.read(f"{self.path}/cgroup.procs")
+            found = self._list()
         except OSError:  # gone, or of a type that holds no processes
             return []
         return [int(word) for word in found.split() if word != b"0"]
@@ -85,6 +85,9 @@ class Group:
         for folder, _, _ in os.walk(self.path, topdown=False):
             yield Group(Path(folder))
 
+    def _list(self) -> bytes:
+        return proc_files.read(f"{self.path}/cgroup.procs")
+
     def _write(self, name: str, text: str) -> bool:
         try:
             # Never made: the kernel's file or none.
@@ -98,6 +101,14 @@ class Group:
         finally:
             os.close(fd)
         return True
+
+
+class OwnGroup(Group):
+    """The one that this process is in, which is there as long as we are: its list stays open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._list = proc_files.Kept(f"{path}/cgroup.procs").read
 
 
 def below_ours(name: str) -> Group | None:

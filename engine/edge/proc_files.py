@@ -7,6 +7,27 @@ import os
 _PIECE = 64 * 1024
 
 
+class Kept:
+    """One that is read again and again: it stays open."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def read(self) -> bytes:
+        """All that it holds now. Raises `OSError`, as `read`. Any thread."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        found = b""
+        while piece := os.pread(self._fd, _PIECE, len(found)):
+            found += piece
+        return found
+
+
 def read(path: str) -> bytes:
     """All that it holds now. Raises `OSError`: mostly, that who it speaks of has ended."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

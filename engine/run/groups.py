@@ -15,7 +15,7 @@ from threading import Lock
 from msgspec import Struct
 
 from ..edge import adoption, cgroups, trees
-from ..edge.cgroups import Group
+from ..edge.cgroups import Group, OwnGroup
 from ..edge.identity import Identity
 from ..edge.paths import open_private
 from ..edge.spawn import Child
@@ -110,7 +110,7 @@ class AttemptGroups:
     """
 
     def __init__(self, own: Group | None = None) -> None:
-        self._own = own
+        self._own = OwnGroup(own.path) if own is not None else None
         self._groups: dict[str, Group] = {}
         self._newcomer: _Newcomer | None = None
         self._lock = Lock()
@@ -185,8 +185,7 @@ class AttemptGroups:
             return there
         fresh = self._of(newcomer, there)
         self.lasting = bool(fresh)
-        group = own.inner(_name(newcomer.mark))
-        if not fresh or not group.make():
+        if not fresh or not (group := own.inner(_name(newcomer.mark))).make():
             return there
         self._groups[newcomer.mark] = group
         for _ in range(ROUNDS):
