@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 
 from ..clock import Clock
-from ..edge import trees
+from ..edge import readers, trees
 from ..edge.logs import AttemptLog
 from ..edge.spawn import Child, StatusLost
 from .leftovers import left_of
@@ -41,8 +41,9 @@ class Process:
         self._loop = asyncio.get_running_loop()
         assert child.stdout is not None
         self._output = child.stdout
-        self._loop.add_reader(self._output, self._read)
-        self._loop.add_reader(child.pidfd, self._note_exit)
+        self._readers = readers.of_loop()
+        self._readers.add(self._output, self._read)
+        self._readers.add(child.pidfd, self._note_exit)
 
     def terminate(self) -> None:
         """TERM to all of it, and CONT: a stopped process takes no TERM before."""
@@ -82,9 +83,9 @@ class Process:
         if not self._closed:
             self._closed = True
             if not self.output_ended.is_set():
-                self._loop.remove_reader(self._output)
+                self._readers.remove(self._output)
             if not self.exited.is_set():
-                self._loop.remove_reader(self._child.pidfd)
+                self._readers.remove(self._child.pidfd)
             self._child.close()
             self._commands.buried(self._mark)
 
@@ -109,16 +110,16 @@ class Process:
         if data:
             self._log.write(data)
             return True
-        self._loop.remove_reader(self._output)
+        self._readers.remove(self._output)
         self.output_ended.set()
         return False
 
     def _note_exit(self) -> None:
-        self._loop.remove_reader(self._child.pidfd)
+        self._readers.remove(self._child.pidfd)
         if not self.output_ended.is_set() and self._read():
             self._read()  # mostly the end; what is longer comes in its turn
+        self._commands.turns.ended(self.pid)  # first: the next one starts while this one's end is seen to
         self.exited.set()
-        self._commands.turns.ended(self.pid)
 
 
 async def all_within(clock: Clock, seconds: float, *events: asyncio.Event) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ..edge import readers
 from ..errors import InvalidPayload, StaleLease, TaskdeckError
 from ..rules import payloads
 from ..rules.cleaning import clean
@@ -55,7 +56,7 @@ class LineProtocol:
     def start(self) -> None:
         """Answer from the first word on. Most commands never say any: for those nothing but a descriptor is watched."""
         self._waits = True
-        asyncio.get_running_loop().add_reader(self._sock.fileno(), self.look)
+        readers.of_loop().add(self._sock.fileno(), self.look)
 
     def look(self) -> None:
         """Take the first words, where it has said any; harmless afterwards."""
@@ -83,7 +84,7 @@ class LineProtocol:
     def _wait_no_more(self) -> None:
         if self._waits:
             self._waits = False
-            asyncio.get_running_loop().remove_reader(self._sock.fileno())
+            readers.of_loop().remove(self._sock.fileno())
 
     async def serve(self, data: bytes = b"") -> None:
         """Read lines and answer them, in order; `data` is what has been read already."""
