@@ -26,14 +26,19 @@ def keep_free() -> None:
         os.close(first)
 
 
+def number_of(fd: int) -> int:
+    """The number under which a process inherits `fd` that is spawned while it is `lent`."""
+    return fd if _placeholder is None else CHANNEL
+
+
 @contextmanager
-def lent(fd: int) -> Iterator[int]:
-    """The number under which a process spawned meanwhile shall inherit `fd`."""
+def lent(fd: int) -> Iterator[None]:
+    """A process spawned meanwhile may inherit `fd` under its number (`number_of`)."""
     if _placeholder is None:
-        yield fd
+        yield
         return
     os.dup2(fd, CHANNEL, inheritable=False)
     try:
-        yield CHANNEL
+        yield
     finally:
         os.dup2(_placeholder, CHANNEL, inheritable=False)

@@ -59,7 +59,7 @@ class Command(ProcessCall):
             given["TASKDECK_CHECKPOINT"] = checkpoint
         if self.attempt.run.step:
             given["TASKDECK_ROLLBACK"] = self.attempt.run.step
-        allowed = [name for name in self._settings.environment if self._may_inherit(name)]
+        allowed = self._inheritable(self._settings.environment)
         env = _environment(self._asked, os.environ, allowed, given)
         cwd = self._payload.cwd or None
         return lambda: start(self._payload.argv, cwd=cwd, env=env, pass_fds=[fd])

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -53,6 +53,7 @@ class ProcessCall(ABC):
         self._settings = settings
         self._journal = journal
         self._commands = commands
+        self._mark = trees.mark(settings.database, attempt.run.task_id, attempt.run.attempt)
         self._log = open_log(attempt.run.log_path, settings)
         self._process: Process | None = None
         self._protocol: LineProtocol | None = None
@@ -106,8 +107,9 @@ class ProcessCall(ABC):
         ours, theirs = socket.socketpair()
         try:
             await self._prepare()
+            start = self._ready(theirs.fileno())
             async with self._commands.turns as turns:
-                process = self._start(theirs.fileno())
+                process = self._start(start, theirs.fileno())
                 turns.began(process.pid)
             theirs.close()
             return await self._see_through(process, ours)
@@ -132,9 +134,11 @@ class ProcessCall(ABC):
             requests.unusable(error)
             raise
 
-    def _may_inherit(self, name: str) -> bool:
-        """May the process have this variable of ours? Not one that holds a secret; with a route, none that leads past it."""
-        return name not in self._settings.withheld and not self.attempt.held.hides(name)
+    def _inheritable(self, names: Iterable[str]) -> list[str]:
+        """Which variables of ours the process may have: none that holds a secret; with a route, none that leads past it."""
+        withheld, held = self._settings.withheld, self.attempt.held
+        found = [name for name in names if name not in withheld]
+        return [name for name in found if not held.hides(name)] if held.route else found
 
     async def _let_go(self) -> None:
         """Give everything back. Tasks end first: one that still watched a closed descriptor would meet its next owner's."""
@@ -150,18 +154,22 @@ class ProcessCall(ABC):
             self._process.close()
         self._log.close()
 
-    def _start(self, fd: int) -> Process:
-        settings, run = self._settings, self.attempt.run
-        mark = trees.mark(settings.database, run.task_id, run.attempt)
+    def _ready(self, fd: int) -> Callable[[], Child]:
+        """What starts the process, put together before its turn comes: nobody waits for that."""
+        run, number = self.attempt.run, channels.number_of(fd)
         given = {
             **self.attempt.held.variables(),
-            "TASKDECK_MARK": mark,
+            "TASKDECK_MARK": self._mark,
             "TASKDECK_TASK_ID": str(run.task_id),
             "TASKDECK_ATTEMPT": str(run.attempt),
+            "TASKDECK_FD": str(number),
         }
-        with channels.lent(fd) as number:
-            given["TASKDECK_FD"] = str(number)
-            child = self._commands.spawn(mark, self._spawn(number, given), os.fstat(fd).st_ino)
+        return self._spawn(number, given)
+
+    def _start(self, start: Callable[[], Child], fd: int) -> Process:
+        run, mark = self.attempt.run, self._mark
+        with channels.lent(fd):
+            child = self._commands.spawn(mark, start, os.fstat(fd).st_ino)
         self.attempt.passage.pids = lambda: [one.pid for one in self._commands.tree(mark, child.pid)]
         self._process = Process(child, mark, self._log, self._commands)
         started = Started(run.task_id, run.fence, child.pid, child.identity.start_time)

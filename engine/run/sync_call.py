@@ -48,7 +48,7 @@ class SyncCall(ProcessCall):
         self._spoken: HandlerProtocol | None = None
 
     def _spawn(self, fd: int, given: dict[str, str]) -> Callable[[], Child]:
-        env = {name: value for name, value in os.environ.items() if self._may_inherit(name)} | given
+        env = {name: os.environ[name] for name in self._inheritable(os.environ)} | given
         return lambda: start([sys.executable, "-m", MODULE], env=env, pass_fds=[fd])
 
     def _protocol_on(self, ours: socket.socket) -> LineProtocol:
