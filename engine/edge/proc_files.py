@@ -13,15 +13,18 @@ class Kept:
     def __init__(self, path: str) -> None:
         self.path = path
         self._fd = -1
+        self._opened_by = 0
+        """The process for which the number means this file: one that was forked may have closed it, and opened another."""
 
     def __del__(self) -> None:
-        if self._fd >= 0:
+        if self._opened_by == os.getpid():
             os.close(self._fd)
 
     def read(self) -> bytes:
-        """All that it holds now. Raises `OSError`, as `read`. Any thread."""
-        if self._fd < 0:
+        """All that it holds now. Raises `OSError`, as `read`. One thread at a time."""
+        if self._opened_by != os.getpid():
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._opened_by = os.getpid()
         found = b""
         while piece := os.pread(self._fd, _PIECE, len(found)):
             found += piece

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 
 class Readers:
@@ -37,13 +37,16 @@ class Readers:
                 call()
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Readers] = WeakKeyDictionary()
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[Readers]] = WeakKeyDictionary()
+"""A loop that is open keeps its own."""
 
 
 def of_loop() -> Readers:
     """Those of the running loop."""
     loop = asyncio.get_running_loop()
-    found = _of_loops.get(loop)
+    known = _of_loops.get(loop)
+    found = known() if known is not None else None
     if found is None:
-        found = _of_loops[loop] = Readers(loop)
+        found = Readers(loop)
+        _of_loops[loop] = ref(found)
     return found
