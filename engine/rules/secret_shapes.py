@@ -39,7 +39,7 @@ _TOKENS = pattern(
     )""",
     re.VERBOSE,
 )
-_TOKEN_SIGNS = pattern(
+TOKEN_SIGNS = pattern(
     r"AKIA|ASIA|ABIA|ACCA|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox|xapp-|AIza|ya29|GOCSPX|sk-|k_live|k_test|whsec_|npm_"
     r"|pypi-|dckr_|hf_|_v1_|SG\.|hv[sbr]\.|:AA|AGE-SECRET|eyJ"
 )
@@ -68,7 +68,10 @@ _STATEMENT = pattern(
     r"(?:'([^']{1,256})'|([^\s'\";,]{1,256}))",
     re.IGNORECASE,
 )
-_HOOK = pattern(
+_IN_STATEMENTS, _IN_HEADERS = ("identified", "login"), ("auth", "cookie", "x-", "bearer", "basic")
+SIGNS = (*_IN_STATEMENTS, *_IN_HEADERS)
+"""One of them stands, in lower case, in each text with a secret that no token, private key or URL is."""
+HOOK = pattern(
     r"https://(?:hooks\.slack\.com/(?:services|workflows)|(?:\w{1,20}\.)?discord(?:app)?\.com/api/webhooks"
     r"|api\.telegram\.org/bot)"
     r"/?([^\s\"'<>]{8,255})"
@@ -77,7 +80,7 @@ _HOOK = pattern(
 
 def shapes(text: str) -> Iterator[Span]:
     """Every secret of a known shape in `text`; spans may overlap."""
-    if _TOKEN_SIGNS.search(text):
+    if TOKEN_SIGNS.search(text):
         for found in _TOKENS.finditer(text):
             yield Span(*found.span(), f"{found.lastgroup} token")
     if "PRIVATE KEY" in text:
@@ -86,10 +89,10 @@ def shapes(text: str) -> Iterator[Span]:
     if "://" in text:
         yield from _in_urls(text)
     lower = text.lower()
-    if "identified" in lower or "login" in lower:  # SQL and .netrc
+    if any(sign in lower for sign in _IN_STATEMENTS):  # SQL and .netrc
         for found in _STATEMENT.finditer(text):
             yield Span(*found.span(found.lastindex or 0), "password in a statement")
-    if any(sign in lower for sign in ("auth", "cookie", "x-", "bearer", "basic")):
+    if any(sign in lower for sign in _IN_HEADERS):
         yield from _in_headers(text)
 
 
@@ -102,7 +105,7 @@ def _in_urls(text: str) -> Iterator[Span]:
     if "=" in text:
         for found in _QUERY.finditer(text):
             yield Span(*found.span(1), "key in a URL")
-    for found in _HOOK.finditer(text):
+    for found in HOOK.finditer(text):
         yield Span(*found.span(1), "address of a webhook")
 
 

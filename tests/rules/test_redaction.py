@@ -480,3 +480,52 @@ def test_every_name_of_a_secret_is_met_in_any_case_wherever_it_stands_in_a_text(
     for name in names:
         for written in (name, name.upper(), name.capitalize()):
             assert plain.text(f"x 1\n{written}=hunter2\ny 2") == f"x 1\n{written}=***\ny 2"
+
+
+NAMES = sorted(
+    {*secret_names._STRONG, *secret_names._WEAK, "api_key", "accessKey", "密码", "rate", "url", "value"}
+)
+PIECES = st.sampled_from(
+    [
+        *SECRET_TEXTS,
+        *KNOWN_SHAPES,
+        *NAMES,
+        *(word for argv in SECRET_ARGV for word in argv),
+        "https://hooks.slack.com/services/T0AB/B0CD/abcd1234",
+        "https://shop.example.org/a?b=1",
+        'é "quoted"',
+        "xy12",
+    ]
+)
+TEXTS = PIECES | st.lists(PIECES, max_size=3).map(" ".join) | st.text(max_size=12)
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.none() | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(TEXTS, max_size=5)
+        | st.dictionaries(TEXTS, inner, max_size=4)
+        | st.builds(lambda name, value: {"name": name, "value": value}, TEXTS, inner)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("redactor", [plain, Redactor(["xy12", 'a "b"'], ["rate"]), Redactor(["xy12"])])
+@given(value=VALUES)
+def test_what_is_surely_clean_by_its_text_holds_nothing_that_would_be_found(
+    redactor: Redactor, value: Any
+) -> None:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert not redactor.surely_clean(text) or not redactor.find(value)
+
+
+@pytest.mark.parametrize("secret", [*SECRET_TEXTS, *KNOWN_SHAPES])
+def test_no_secret_is_surely_clean(secret: str) -> None:
+    for value in (secret, {"a": secret}, [1, secret], {secret: 1}):
+        assert not plain.surely_clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def test_a_plain_payload_is_surely_clean() -> None:
+    assert plain.surely_clean(
+        '{"number":7,"kind":"page","url":"http://shop.example.org/a/7","words":[1,"two"]}'
+    )
