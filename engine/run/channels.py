@@ -26,14 +26,14 @@ def keep_free() -> None:
         os.close(first)
 
 
-def number_of(fd: int) -> int:
-    """The number under which a process inherits `fd` that is spawned while it is `lent`."""
-    return fd if _placeholder is None else CHANNEL
+def is_free() -> bool:
+    """Does what is `lent` get the number `CHANNEL`? Else it keeps its own."""
+    return _placeholder is not None
 
 
 @contextmanager
 def lent(fd: int) -> Iterator[None]:
-    """A process spawned meanwhile may inherit `fd` under its number (`number_of`)."""
+    """A process spawned meanwhile may inherit `fd` as `CHANNEL`, or under its own number where that is not free."""
     if _placeholder is None:
         yield
         return

@@ -104,12 +104,14 @@ class ProcessCall(ABC):
         run = self.attempt.run
         self._journal.start(run.fence)
         crash_at("after_start_journal")
-        ours, theirs = socket.socketpair()
+        ends: tuple[socket.socket, ...] = ()
         try:
             await self._prepare()
-            start = self._ready(theirs.fileno())
+            ready = self._ready(channels.CHANNEL) if channels.is_free() else None
             async with self._commands.turns as turns:
-                process = self._start(start, theirs.fileno())
+                # Not before: of hundreds that wait, each descriptor would be handed to each child, and closed there.
+                ours, theirs = ends = socket.socketpair()
+                process = self._start(ready or self._ready(theirs.fileno()), theirs.fileno())
                 turns.began(process.pid)
             theirs.close()
             return await self._see_through(process, ours)
@@ -120,9 +122,9 @@ class ProcessCall(ABC):
         except (InvalidPayload, NoCredential, BadExit) as error:
             return failed(run, self.attempt.held.failure(error, self.attempt.clock.utc()))
         finally:
-            theirs.close()
             await self._let_go()
-            ours.close()
+            for end in ends:
+                end.close()
 
     async def _prepare(self) -> None:
         """What takes its time before the process starts: where its route's login can't be had, it does not start."""
@@ -154,9 +156,9 @@ class ProcessCall(ABC):
             self._process.close()
         self._log.close()
 
-    def _ready(self, fd: int) -> Callable[[], Child]:
-        """What starts the process, put together before its turn comes: nobody waits for that."""
-        run, number = self.attempt.run, channels.number_of(fd)
+    def _ready(self, number: int) -> Callable[[], Child]:
+        """What starts the process with our socket under this number: put together before its turn comes, if that is known."""
+        run = self.attempt.run
         given = {
             **self.attempt.held.variables(),
             "TASKDECK_MARK": self._mark,
