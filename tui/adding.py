@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from taskdeck.engine.errors import InvalidPayload, TaskdeckError, UsageError
+from taskdeck.engine.garbage import uncollected
 
 from . import output
 from .commandline import CommandLine
@@ -294,7 +295,8 @@ def add_file(line: CommandLine, file: str, wait: bool) -> int:
     from .lines import placed, read_specs
 
     name = "standard input" if file == "-" else file
-    specs = read_specs(name, _standard_input() if file == "-" else _text_of(file))
+    with uncollected():
+        specs = read_specs(name, _standard_input() if file == "-" else _text_of(file))
     try:
         return _submit(line, list(specs.values()), wait, many=True)
     except TaskdeckError as error:
@@ -356,7 +358,8 @@ def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many:
 
     output.acting(as_json=line.json)
     try:
-        results = commands.call(line.config, "submit", line.actor, specs=specs)
+        with uncollected():
+            results = commands.call(line.config, "submit", line.actor, specs=specs)
     except TaskdeckError as error:
         raise _explained(error, line, specs) from None
     if many and not line.json:
