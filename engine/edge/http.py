@@ -6,19 +6,22 @@ limits of requests. aiohttp is imported late: it takes 0.3 s. Must not fall back
 
 from __future__ import annotations
 
-import asyncio
 import math
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from msgspec import Struct
 
+from ..clock import SystemClock
 from ..errors import Unavailable
 from . import tls_in_tls
+from .dialling import cut
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme, secret_url
 from .traffic import Traffic
 
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
         ClientTimeout,
         TraceConfig,
     )
-    from aiohttp.connector import Connection
+
+TURNS = 10
+"""Turns of the loop in which transports notice that they were cut off, at most: two or three, unless one is not read."""
 
 
 class Timeouts(Struct, frozen=True):
@@ -118,10 +123,13 @@ def _connector(
     family: socket.AddressFamily,
     traffic: Traffic | None,
 ) -> BaseConnector:
+    sockets: WeakSet[socket.socket] = WeakSet()
     if exit.scheme in SOCKS4 | SOCKS5:
         from .socks import SocksConnector
 
-        made: BaseConnector = SocksConnector(exit, traffic, ssl=tls or True, force_close=fresh)
+        made: BaseConnector = SocksConnector(
+            exit, traffic, made=sockets.add, ssl=tls or True, force_close=fresh
+        )
     else:
         import aiohttp
 
@@ -131,32 +139,41 @@ def _connector(
             ssl=tls or True,
             force_close=fresh,
             family=family,
-            socket_factory=traffic.socket if traffic else None,
+            socket_factory=partial(_made, sockets, traffic.socket if traffic else _socket),
         )
     if fresh:
-        _end_all_with(made)
+        _end_all_with(made, sockets)
     return made
 
 
-def _end_all_with(connector: BaseConnector) -> None:
-    """Whatever was connected ends with the connector. A TLS connection that is given up says goodbye, and a silent peer
-    could hold it for another half minute.
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, *_ = address
+    return socket.socket(family, kind, protocol)
+
+
+def _made(sockets: WeakSet[socket.socket], make: Callable[..., socket.socket], address: Any) -> socket.socket:
+    """A new socket for this address, which is remembered as long as it lives."""
+    sock = make(address)
+    sockets.add(sock)
+    return sock
+
+
+def _end_all_with(connector: BaseConnector, sockets: WeakSet[socket.socket]) -> None:
+    """Whatever was connected ends with the connector, in whatever step it was given up. A TLS connection says goodbye, and
+    a silent peer could hold it for another half minute; a handshake that was cancelled before it began goes on.
     """
-    transports: list[asyncio.Transport | None] = []
-    connect, close = connector.connect, connector.close
+    close = connector.close
 
-    async def connect_and_remember(*args: Any, **options: Any) -> Connection:
-        connection = await connect(*args, **options)
-        transports.append(connection.transport)
-        return connection
+    async def close_all(**options: Any) -> None:
+        for sock in sockets:
+            cut(sock)
+        await close(**options)
+        for _ in range(TURNS):
+            if all(sock.fileno() < 0 for sock in sockets):
+                return
+            await SystemClock().pause(0)
 
-    def close_all(**options: Any) -> Awaitable[None]:
-        for transport in transports:
-            if transport is not None:
-                transport.abort()
-        return close(**options)
-
-    connector.connect, connector.close = connect_and_remember, close_all
+    connector.close = close_all
 
 
 def _client_timeout(timeouts: Timeouts) -> ClientTimeout:

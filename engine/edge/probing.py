@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from ..clock import Clock, SystemClock
 from ..rules.route_errors import ErrorType
 from .asking import ask
+from .dialling import dial
 from .exits import Exit, is_tunnelled
 from .http import Timeouts, session
 from .judging import Address, Judge, Outside, read_address
@@ -25,7 +26,6 @@ from .probe_errors import Circumstances, Verdict, classify
 from .probe_limits import Budgets, LagMeter, RequestLimit
 from .probe_results import Asked, ProbeResult, Stage
 from .traffic import Traffic
-from .tunnels import HAPPY_EYEBALLS
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -67,12 +67,10 @@ async def connect(exit: Exit, seconds: float) -> Verdict | None:
     """Stage 1 alone, also for any host and port of no proxy: a TCP connection, closed again. None = it stands in time."""
     try:
         async with asyncio.timeout(seconds):
-            transport, _ = await asyncio.get_running_loop().create_connection(
-                asyncio.Protocol, exit.host, exit.port, happy_eyeballs_delay=HAPPY_EYEBALLS
-            )
+            sock = await dial(exit.host, exit.port)
     except Exception as error:
         return classify(error, Circumstances(exit, "tcp"))
-    transport.abort()
+    sock.close()
     return None
 
 

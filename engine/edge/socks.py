@@ -8,11 +8,14 @@ end. Imported late, by `http`: it brings aiohttp with it. Must not be used for h
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl as tls
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp_socks import ProxyConnector
 
+from .dialling import cut
 from .exits import Exit
 from .traffic import Traffic
 from .tunnels import socks_socket
@@ -24,11 +27,18 @@ if TYPE_CHECKING:
 class SocksConnector(ProxyConnector):
     """One SOCKS proxy. Cancelling or timing out ends the socket at once, in whatever step."""
 
-    def __init__(self, exit: Exit, traffic: Traffic | None = None, **options: Any) -> None:
-        """`options` are those of aiohttp's TCPConnector; `traffic` counts what passes."""
+    def __init__(
+        self,
+        exit: Exit,
+        traffic: Traffic | None = None,
+        made: Callable[[socket.socket], object] = bool,
+        **options: Any,
+    ) -> None:
+        """`options` are those of aiohttp's TCPConnector; `traffic` counts what passes, `made` is told of each socket."""
         super().__init__(exit.host, exit.port, **options)
         self._exit = exit
         self._traffic = traffic
+        self._made = made
 
     async def _connect_via_proxy(
         self, host: str, port: int, ssl: tls.SSLContext | None = None, timeout: float | None = None
@@ -36,13 +46,22 @@ class SocksConnector(ProxyConnector):
         async with asyncio.timeout(timeout):
             sock = await socks_socket(self._exit, host, port)
             sock = self._traffic.taken_over(sock) if self._traffic else sock
+            self._made(sock)
+            protocols: list[ResponseHandler] = []
+
+            def protocol() -> ResponseHandler:
+                protocols.append(self._factory())
+                return protocols[0]
+
             try:
                 return await self._loop.create_connection(
-                    self._factory,
+                    protocol,
                     sock=sock,
                     ssl=ssl,
                     server_hostname=host.rstrip(".") if ssl else None,
                 )
             except BaseException:
-                sock.close()
+                cut(sock)
+                if not protocols:  # else there is a transport, which closes it
+                    sock.close()
                 raise

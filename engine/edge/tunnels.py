@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..rules.hosts import with_port
 from ..rules.route_errors import ErrorType
+from .dialling import dial
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme
 from .local_faults import local_fault
 from .probe_errors import Circumstances, Verdict, classify, connect_verdict
@@ -24,8 +25,6 @@ from .proxy_requests import status_of
 
 MOST_HEAD = 64 * 1024
 """Bytes of a proxy's answer to CONNECT."""
-HAPPY_EYEBALLS = 0.25
-"""Seconds before a second address of a host is tried beside the first."""
 UNBOUNDED = 24 * 3600.0
 """Seconds; without a limit of its own python-socks takes 60, against the word of who set another."""
 
@@ -114,9 +113,7 @@ def _verdict(error: Exception, exit: Exit, stage: str, *, tls: bool) -> Verdict:
 
 
 async def _dial(host: str, port: int) -> Stream:
-    return Stream(
-        *await asyncio.open_connection(host, port, limit=MOST_HEAD, happy_eyeballs_delay=HAPPY_EYEBALLS)
-    )
+    return Stream(*await asyncio.open_connection(sock=await dial(host, port), limit=MOST_HEAD))
 
 
 async def _connect(exit: Exit, stream: Stream, host: str, port: int) -> Stream:

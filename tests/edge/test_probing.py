@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import pytest
 from aiohttp_socks import ProxyConnector
@@ -17,8 +24,10 @@ from taskdeck.engine.demo.fakes.http_proxy import HttpProxy
 from taskdeck.engine.demo.fakes.proxy import FakeProxy
 from taskdeck.engine.demo.fakes.socks_proxy import SocksProxy
 from taskdeck.engine.edge.exits import Exit, Scheme
+from taskdeck.engine.edge.http import session
 from taskdeck.engine.edge.judging import Address, IsOwn
 from taskdeck.engine.edge.probing import Budgets, Judge, Outside, ProbeResult, probe
+from taskdeck.engine.edge.traffic import Traffic
 from taskdeck.engine.errors import UsageError
 from taskdeck.engine.rules.route_errors import ErrorType
 from tests.edge.fakes.certificates import client_context, server_context
@@ -534,6 +543,77 @@ async def test_a_check_that_is_cancelled_ends_at_once_and_leaves_no_connection()
             await asyncio.wait({check})
             assert check.cancelled()
             await at.proxy.idle.wait()
+
+
+async def given_up(scheme: Scheme, turns: int, *, waits: bool) -> bool:
+    """Cancel a check after so many turns of the loop; `waits` for its end. False: it was through before."""
+    async with course(scheme) as at:
+        check = asyncio.create_task(probe(at.exit, [at.question()], budgets=PATIENT, tls=client_context()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if check.done():
+            return False
+        check.cancel()
+        if waits:
+            await asyncio.wait({check})
+        return True
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("scheme", [Scheme.HTTP, Scheme.HTTPS, Scheme.SOCKS5])
+def test_a_check_that_is_cancelled_at_any_point_leaves_nothing_open_even_where_its_loop_ends_at_once(
+    scheme: Scheme, waits: bool
+) -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ResourceWarning)
+        turns = next(turns for turns in count() if not asyncio.run(given_up(scheme, turns, waits=waits)))
+        gc.collect()
+    assert turns > 20, "it was cancelled on its way"
+    assert [str(each.message) for each in found] == []
+
+
+class Watched(Traffic):
+    """Keeps the sockets that it makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sockets: list[socket.socket] = []
+
+    def socket(self, address: tuple[Any, ...]) -> socket.socket:
+        self.sockets.append(super().socket(address))
+        return self.sockets[-1]
+
+
+@contextmanager
+def mute_proxy(asked: threading.Event) -> Iterator[int]:
+    """A TLS proxy that takes one request, sets `asked`, and says nothing more, no goodbye either. Yields its port."""
+    over = threading.Event()
+
+    def serve() -> None:
+        with server_context().wrap_socket(listener.accept()[0], server_side=True) as peer:
+            peer.recv(1)
+            asked.set()
+            over.wait()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+        serving = thread.submit(serve)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            over.set()
+        serving.result()
+
+
+async def test_a_tls_proxy_that_says_no_goodbye_holds_no_connection_that_was_given_up() -> None:
+    asked, traffic = threading.Event(), Watched()
+    with mute_proxy(asked) as port:
+        exit = Exit(Scheme.HTTPS, "127.0.0.1", port)
+        async with session(exit, tls=client_context(), fresh=True, traffic=traffic) as http:
+            request = asyncio.create_task(http.get("https://judge.example/"))
+            await asyncio.to_thread(asked.wait)
+            request.cancel()
+            await asyncio.wait({request})
+        assert [sock.fileno() for sock in traffic.sockets] == [-1]
 
 
 async def test_a_check_over_its_budget_leaves_no_connection() -> None:

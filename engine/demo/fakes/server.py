@@ -19,6 +19,9 @@ Ends = tuple[Reader, Writer]
 """Both directions of one connection."""
 
 CLOCK = SystemClock()
+LAST_TURNS = 5
+"""Turns of the loop in which who connected a moment ago is let in: asyncio loses a connection that it has taken, and not yet
+handed over, when the server closes."""
 DRIP_PAUSE = 0.02
 """Seconds between two bytes of a drip."""
 
@@ -51,6 +54,8 @@ class FakeServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for _turn in range(LAST_TURNS):
+            await CLOCK.pause(0)
         await self.leave()
         await self.hang_up()
         for transport in self._closing:  # TLS says goodbye and waits for an answer
