@@ -26,15 +26,18 @@ def prepare() -> None:
     """Begin a call: the streams take any character, what their encoding lacks is shown escaped and never a crash.
 
     A descriptor of theirs that is closed leads nowhere from now on: the next file opened would be taken for the stream, here
-    or in an engine that is started.
+    or in an engine that is started. A closed standard output stays one that takes nothing, as a full disk does.
     """
     _telling.forget()
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor: this one
+            # The lowest free descriptor: this one. Open for reading alone it refuses what is written, as a closed one does.
+            nowhere = os.open(os.devnull, os.O_RDONLY if fd == 1 else os.O_RDWR)
             os.set_inheritable(nowhere, True)
+            if fd == 1 and sys.stdout is None:
+                sys.stdout = os.fdopen(fd, "w", encoding="utf-8", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

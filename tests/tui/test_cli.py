@@ -96,6 +96,9 @@ def test_a_closed_stream_is_nobodys_from_now_on(tmp_path: Path) -> None:
                 assert file.fileno() != fd
             assert os.path.samestat(os.fstat(fd), os.stat(os.devnull))
             assert os.get_inheritable(fd)  # by an engine too
+            if fd == 1:
+                with pytest.raises(OSError, match="Bad file descriptor"):
+                    os.write(fd, b"it stays closed")
         finally:
             os.dup2(kept, fd)
             os.close(kept)
@@ -349,8 +352,8 @@ def test_closed_and_full_outputs_are_no_traceback(taskdeck: Calls, seed: Seed) -
     closed = subprocess.run(
         ["sh", "-c", shell + " >&-"], capture_output=True, env=taskdeck.environment, check=False
     )
-    assert closed.returncode == 0
-    assert b"Traceback" not in closed.stderr
+    assert closed.returncode == 1
+    assert closed.stderr.decode() == "taskdeck: the output can't be written: Bad file descriptor\n"
     full = subprocess.run(
         ["sh", "-c", shell + " >/dev/full"], capture_output=True, env=taskdeck.environment, check=False
     )
@@ -390,6 +393,11 @@ def unread(taskdeck: Calls, *words: str) -> subprocess.CompletedProcess[str]:
         os.close(ours)
 
 
+def closed(taskdeck: Calls, *words: str) -> subprocess.CompletedProcess[str]:
+    """A call without a standard output."""
+    return unheard(taskdeck, *words, to=">&-")
+
+
 WRITING = [
     (["add", "--", "true"], "2"),
     (["add", "--json", "--", "true"], '"id":2'),
@@ -406,7 +414,7 @@ WRITING = [
 
 @fault("TF270")
 @pytest.mark.parametrize(("words", "told"), WRITING, ids=[" ".join(words) for words, _ in WRITING])
-@pytest.mark.parametrize("call", [unheard, unread])
+@pytest.mark.parametrize("call", [unheard, unread, closed])
 def test_an_act_whose_output_cannot_be_written_says_elsewhere_what_was_done_and_does_not_fail(
     taskdeck: Calls, seed: Seed, call: Any, words: list[str], told: str
 ) -> None:
@@ -423,10 +431,18 @@ def test_an_act_whose_output_cannot_be_written_says_elsewhere_what_was_done_and_
         assert ended.returncode == 3
 
 
-def test_an_act_that_could_say_nothing_at_all_is_done(taskdeck: Calls, seed: Seed) -> None:
-    ended = unheard(taskdeck, "add", "--", "true", to=">/dev/full 2>&1")
+@pytest.mark.parametrize("to", [">/dev/full 2>&1", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_an_act_that_could_say_nothing_at_all_is_done(taskdeck: Calls, seed: Seed, to: str) -> None:
+    ended = unheard(taskdeck, "add", "--", "true", to=to)
     assert ended.returncode == 0
     assert [each["id"] for each in taskdeck("list", "--json").lines] == [1]
+
+
+def test_a_closed_standard_error_changes_nothing_about_what_is_shown(taskdeck: Calls, seed: Seed) -> None:
+    seed.task()
+    shown = unheard(taskdeck, "list", "--json", to="2>&-")
+    assert (shown.returncode, len(shown.stdout.splitlines())) == (0, 1)
+    assert unheard(taskdeck, "show", "99", to="2>&-").returncode == 3
 
 
 def test_of_thousands_of_lines_that_cannot_be_written_the_first_are_told(taskdeck: Calls, seed: Seed) -> None:
