@@ -280,6 +280,16 @@ def test_a_bad_id_or_number_is_named_with_what_is_wanted(taskdeck: Calls, seed: 
     assert "'x' is not a whole number from 0 (see" in taskdeck("list", "--limit", "x", code=2).err
 
 
+def test_the_one_task_that_was_found_by_its_text_is_told_as_such(taskdeck: Calls, seed: Seed) -> None:
+    task_id = seed.task(payload='{"argv": ["echo", "abcxyz"]}')
+    seed.close()
+    for verb in ("show", "why"):
+        shown = taskdeck(verb, "abcxyz")
+        assert f"#{task_id} is the one task that matches `abcxyz`, which is no id" in shown.err
+        assert f"#{task_id}" in shown.out
+        assert taskdeck(verb, str(task_id)).err == taskdeck(verb, "type:shell").err == ""
+
+
 @fault("TF202")
 def test_every_mistake_of_a_configuration_is_listed_and_exit_78(taskdeck: Calls) -> None:
     file = taskdeck.folder / "config.toml"

@@ -32,6 +32,10 @@ def one(view: views.View, words: Sequence[str]) -> int:
     if len(found) > 1:
         shown = ", ".join(f"#{task_id}" for task_id in found[:5])
         raise UsageError(f"{len(found)} tasks match, and this verb takes one", shown, "name one by its id")
+    if plain := _plain(words):
+        output.note(
+            f"#{found[0]} is the one task that matches `{plain[0]}`, which is no id and was searched as text"
+        )
     return found[0]
 
 
@@ -71,11 +75,16 @@ def _refuse_bad_ids(words: Sequence[str]) -> None:
 
 def _nothing(words: Sequence[str]) -> NotFound:
     """No task matches; a word that may have been meant as an id is named."""
-    plain = [word for word in words if ":" not in word and not views.is_ids(word)]
+    plain = _plain(words)
     what = f"no task matches `{' '.join(words)}`"
     if not plain:
         return NotFound(what, remedy="see: taskdeck list")
     return NotFound(what, f"`{plain[0]}` is no id, and was searched as text", EXAMPLES)
+
+
+def _plain(words: Sequence[str]) -> list[str]:
+    """Those of these words that are searched as text."""
+    return [word for word in words if ":" not in word and not views.is_ids(word)]
 
 
 def are_named(words: Sequence[str]) -> bool:
