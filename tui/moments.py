@@ -34,10 +34,22 @@ def at_time(text: str, now: datetime | None = None) -> str:
     try:
         moment = _read(text.strip(), now)
     except (ValueError, OverflowError):  # no such form, or an hour that UTC has no year for
-        raise UsageError(f"--at {text} can't be read", remedy=FORMS) from None
+        raise UsageError(f"--at {text} can't be read", remedy=_meant(text)) from None
     if moment < now:
         raise UsageError(f"--at {text} is in the past", remedy="leave it out to run now")
     return views.utc_text(moment)
+
+
+def _meant(text: str) -> str:
+    """What may have been meant by a text that names no time: a length of time is what `--in` takes."""
+    length = text.strip().removeprefix("+").strip()
+    try:
+        views.parse_duration(length)
+    except ValueError:
+        return FORMS
+    if not length[-1].isalpha():
+        return FORMS  # a bare number may as well be an hour
+    return f"for a time from now write --in {length}; else {FORMS}"
 
 
 def _read(text: str, now: datetime) -> datetime:

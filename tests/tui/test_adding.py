@@ -282,6 +282,12 @@ def test_a_time_that_is_past_unclear_or_skipped_is_refused(
         at_time(text, NOW)
 
 
+@pytest.mark.parametrize("text", ["+1h", "1h", " + 1h "])
+def test_a_length_of_time_given_as_a_time_is_told_the_option_that_takes_it(text: str) -> None:
+    with pytest.raises(UsageError, match="write --in 1h; else write 17:00"):
+        at_time(text, NOW)
+
+
 def test_a_duration_from_now_is_utc_text() -> None:
     from taskdeck.engine.views import now, parse_utc
 
