@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .run.engine import Engine
     from .run.importing import Import
     from .run.launches import Launches
+    from .run.throwaway import Survey
     from .store.transaction import Transaction
 
 PATIENCE = 10.0
@@ -479,8 +480,8 @@ def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> l
     return prepared
 
 
-def survey_handlers(config: Config) -> tuple[list[str], list[str]]:
-    """The types of the configured handlers and their mistakes, loaded in a process of its own that is gone again.
+def survey_handlers(config: Config) -> Survey:
+    """What the configured handlers declare, and their mistakes; loaded in a process of its own that is gone again.
 
     Raises `Unavailable` when they do not load in time.
     """

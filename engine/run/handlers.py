@@ -95,6 +95,8 @@ class Registry(Struct):
 
     handlers: dict[str, Handler] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    barren: list[str] = field(default_factory=list)
+    """The files and modules that load and declare no task."""
 
     def get(self, name: str) -> Handler | None:
         """The handler of a type, or None."""
@@ -187,7 +189,10 @@ def _load_one(
         module = import_it()
     except BaseException as error:  # somebody else's code, whatever it raises; a file's failure is its own
         registry.problems.append(f"{where}: {_story(error)}")
-    for declaration in _new(before, module):
+    found = list(_new(before, module))
+    if module is not None and not found:
+        registry.barren.append(where)
+    for declaration in found:
         if only in (None, declaration.name):
             _register(registry, declaration, where, source, root)
 

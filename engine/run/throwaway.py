@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..clock import Clock
 from ..errors import InvalidPayload, Unavailable
@@ -22,6 +22,17 @@ from ..rules.fitting import surely_fits
 
 PATIENCE = 60.0
 """Seconds in which the handlers must have been imported and all been answered."""
+
+
+class Survey(NamedTuple):
+    """What loads: the types, each with its shape (`rules.fitting`), and what is wrong with the handlers.
+
+    `barren`: the files and modules that load and declare no task.
+    """
+
+    types: dict[str, str]
+    problems: list[str]
+    barren: list[str]
 
 
 class Handlers:
@@ -47,18 +58,14 @@ class Handlers:
         self._process.communicate()
         self._errors.close()
 
-    def survey(self) -> tuple[dict[str, str], list[str]]:
-        """The types that load, each with its shape (`rules.fitting`), and what is wrong with the handlers; once.
-
-        Raises `Unavailable` when they can't be asked.
-        """
-        found = json.loads(self._first_line())
-        return found["types"], list(found["problems"])
+    def survey(self) -> Survey:
+        """What loads; to be asked once. Raises `Unavailable` when the handlers can't be asked."""
+        return Survey(**json.loads(self._first_line()))
 
     def check(self, specs: Sequence[tuple[str, str]]) -> None:
         """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
         handlers can't be asked."""
-        types, problems = self.survey()
+        types, problems, _ = self.survey()
         known = next((at for at, (type_name, _) in enumerate(specs) if type_name not in types), len(specs))
         asked = [each for each in specs[:known] if not surely_fits(types[each[0]], each[1])]
         for (type_name, _), answer in zip(asked, self._ask(asked), strict=True):
@@ -98,11 +105,10 @@ class Handlers:
         return Unavailable("the handlers could not be asked", told or f"exit code {self._process.returncode}")
 
 
-def survey(handlers: Sequence[str], root: Path, clock: Clock) -> tuple[list[str], list[str]]:
-    """The types that load, and what is wrong with the handlers. Raises `Unavailable` when they can't be asked."""
+def survey(handlers: Sequence[str], root: Path, clock: Clock) -> Survey:
+    """What loads, in a process that is gone again. Raises `Unavailable` when the handlers can't be asked."""
     with Handlers(handlers, root, clock) as process:
-        types, problems = process.survey()
-    return sorted(types), problems
+        return process.survey()
 
 
 def _too_slow() -> Unavailable:

@@ -1,8 +1,8 @@
 """Does a payload fit its type? For the worker, and as a throw-away process for `add` where no engine runs.
 
 `python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` says in a first line what loads, as
-`{"types": {name: shape}, "problems"}`, then answers each JSON line `{"type", "payload"}` with a line `{"problem"}`. Handlers
-are imported here so that neither CLI nor engine has to, once for however many questions.
+`{"types": {name: shape}, "problems", "barren"}`, then answers each JSON line `{"type", "payload"}` with a line `{"problem"}`.
+Handlers are imported here so that neither CLI nor engine has to, once for however many questions.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def validate(handler: Handler, payload: str) -> str:
 
 
 def survey(registry: Registry) -> dict[str, Any]:
-    """What loads: the types with their shapes (`rules.fitting`), and what is wrong."""
+    """What loads: the types with their shapes (`rules.fitting`), what is wrong, and what loads in vain."""
     shapes = {name: registry.handlers[name].info.shape for name in sorted(registry.handlers)}
-    return {"types": shapes, "problems": registry.problems}
+    return {"types": shapes, "problems": registry.problems, "barren": registry.barren}
 
 
 def answer(registry: Registry, question: dict[str, Any]) -> dict[str, Any]:

@@ -475,6 +475,15 @@ def test_a_moment_that_utc_has_no_year_for_is_refused(monkeypatch: pytest.Monkey
             at_time(text)
 
 
+def test_a_file_of_handlers_that_declares_no_task_is_told_by_the_check(taskdeck: Calls) -> None:
+    (taskdeck.folder / "tasks.py").write_text("async def greet(ctx, params): ...\n")
+    (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["tasks.py"]\n')
+    checked = taskdeck("config", "check")
+    assert "tasks.py: it loads and declares no task" in checked.err
+    assert "config.toml is right" in checked.out
+    assert len(taskdeck("config", "check", "--json").lines[0]["warnings"]) == 1
+
+
 @fault("TF202")
 def test_settings_of_a_type_or_pool_that_nobody_declares_are_told_by_the_check(taskdeck: Calls) -> None:
     (taskdeck.folder / "tasks.py").write_text(

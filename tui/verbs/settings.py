@@ -25,6 +25,9 @@ config = typer.Typer(
 
 BUILT_IN = ("shell", "http")
 
+NO_TASK = '{source}: it loads and declares no task (write @task("NAME") above each handler)'
+"""Of a file of handlers that is right, and of no use."""
+
 
 @config.callback()
 def _config() -> None:
@@ -39,11 +42,12 @@ def check(ctx: typer.Context) -> int:
     """
     line: CommandLine = ctx.obj
     found = line.config
-    types, problems = _handlers(found)
+    types, problems, barren = _handlers(found)
     warnings = [str(problem) for problem in read_secrets(found)[1]]
     warnings += [
         str(problem) for problem in meant_for_nobody(found, None if problems else {*types, *BUILT_IN})
     ]
+    warnings += [NO_TASK.format(source=each) for each in barren]
     if line.json:
         file = str(found.file) if found.file else None
         output.json_line(
@@ -54,16 +58,17 @@ def check(ctx: typer.Context) -> int:
     return ConfigError.exit_code if problems else 0
 
 
-def _handlers(found: Config) -> tuple[list[str], list[str]]:
-    """The types that load, and what is wrong; nothing is started where no handler is named."""
+def _handlers(found: Config) -> tuple[list[str], list[str], list[str]]:
+    """The types that load, what is wrong, and what declares no task; nothing is started where no handler is named."""
     if not found.taskdeck.handlers and not set(found.types) - set(BUILT_IN):
-        return [], []
+        return [], [], []
     from taskdeck.engine import commands
 
     try:
-        return commands.survey_handlers(found)
+        types, problems, barren = commands.survey_handlers(found)
     except Unavailable as error:
-        return [], [str(error)]
+        return [], [str(error)], []
+    return sorted(types), problems, barren
 
 
 def _tell_check(line: CommandLine, types: list[str], problems: list[str], warnings: list[str]) -> None:
