@@ -97,5 +97,17 @@ class Seed:
             )
         return task_id
 
+    def third_attempt(self, worker: int) -> int:
+        """A command whose third attempt began at 12:00; the first one began four minutes earlier, both failed."""
+        task_id = self.running(
+            worker,
+            payload={"argv": ["sh", "-c", "sleep 2; exit 1"]},
+            started_at="2026-11-29T11:56:00.000000Z",
+            error='{"kind": "exit", "message": "it failed with exit code 1"}',
+        )
+        self.sql("UPDATE attempt SET number = 3 WHERE task_id = ?", task_id)
+        self.sql("UPDATE task SET attempt = 3, retry_count = 2 WHERE id = ?", task_id)
+        return task_id
+
     def close(self) -> None:
         self.database.close()

@@ -100,6 +100,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A task as the stable JSON names it.
 
     `needs`, `wants_route` and `allow_direct` are what an attempt must hold; `resources` and `route` are what it holds now.
+    `started_at` is its first start; `attempt_started_at` that of the attempt that runs now, None where none does.
     `summary` is what it does in a line; `payload`, `attempts`, `checkpoints` (newest first), `operations` and
     `rollback` are only set where one task is shown. `ending` is the state that it will have once it is rolled back.
     """
@@ -121,6 +122,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     scheduled_at: str
     created_at: str
     started_at: str | None
+    attempt_started_at: str | None
     finished_at: str | None
     updated_at: str
     waits: list[str]

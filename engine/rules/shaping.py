@@ -77,6 +77,7 @@ class Shaper:
             summary=self._redactor.text(summary(row)),
             parent=row["parent_id"],
             losses=row["losses_total"],
+            attempt_started_at=row["attempt_started_at"],
             ending=ending(row),
             **{name: row[name] for name in _SAME_IN_TASK},
             **more,

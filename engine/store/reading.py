@@ -38,6 +38,10 @@ _SUMMARY = (
     f"CASE WHEN t1.type = 'shell' THEN substr(json_extract(t1.payload, '$.argv'), 1, {SUMMARY})"
     f" ELSE substr(t1.payload, 1, {SUMMARY}) END AS summary"
 )
+_ATTEMPT_STARTED = (
+    "CASE WHEN t1.state = 'RUNNING' THEN (SELECT coalesce(a.started_at, a.dispatched_at) FROM attempt a"
+    " WHERE a.task_id = t1.id AND a.number = t1.attempt) END AS attempt_started_at"
+)
 _RUNNING = (
     "SELECT a.task_id, a.number, a.worker_id, t.type, t.suspect FROM attempt a INDEXED BY attempt_live"
     " JOIN task t ON t.id = a.task_id WHERE a.ended_at IS NULL ORDER BY a.id"
@@ -273,7 +277,7 @@ class Reader:
         if not self._columns:
             self._columns = tuple(row["name"] for row in self._rows("PRAGMA table_info(task)"))
         names = [f"t1.{name}" for name in self._columns if whole or name not in _BULKY]
-        return ", ".join([*names, _SUMMARY, *([_LAST_CHECKPOINT] if whole else [])])
+        return ", ".join([*names, _SUMMARY, _ATTEMPT_STARTED, *([_LAST_CHECKPOINT] if whole else [])])
 
     def _has_moved(self) -> bool:
         """Does the name lead to another file by now? While it leads nowhere, what is open is read on."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.edge.locks import DatabaseLock
-from taskdeck.engine.views import EngineView
+from taskdeck.engine.views import EngineView, now
 from taskdeck.tui import format as look
 from taskdeck.tui.verbs.status import UNSUPERVISED, next_steps
 from tests.faults import fault
@@ -136,6 +136,20 @@ def test_why_answers_for_every_kind_of_state(taskdeck: Calls, seed: Seed) -> Non
     found = taskdeck("why", str(made["review"]), "--json").lines[0]
     assert found["state"] == "NEEDS_REVIEW"
     assert "taskdeck discard" in found["waits"][0]
+
+
+def test_a_list_tells_when_this_attempt_began_and_no_error_of_an_earlier_one(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task_id = seed.third_attempt(seed.worker())
+    seed.sql("UPDATE task SET updated_at = ? WHERE id = ?", "2026-11-29T12:05:00.000000Z", task_id)
+    with engine_lock(taskdeck):
+        shown = taskdeck("list").out
+        as_json = json.loads(taskdeck("list", "--json").out)
+    assert "exit code 1" not in shown
+    began = as_json["attempt_started_at"]
+    assert began == "2026-11-29T12:00:00.000000Z"
+    assert look.local(began, now=now()) in shown
 
 
 def test_without_an_engine_no_task_is_shown_as_running(taskdeck: Calls, seed: Seed) -> None:

@@ -111,8 +111,8 @@ def note(task: views.TaskView) -> str:
         for each in task.waits:
             if not each.startswith(SAID_ELSEWHERE):
                 return task_page.local_times(each)
-    if task.error and task.state != "SUCCESS":
-        return task_page.error(task.error)
+    if found := task_page.standing_error(task):
+        return found
     if task.state in ("PAUSED", "NEEDS_REVIEW"):
         return task.reason.replace("_", " ")
     return task.summary if task.type == "shell" or not task.key else task.key
@@ -122,7 +122,7 @@ def _next(task: views.TaskView, now: datetime) -> str:
     if task_page.is_stranded(task):
         return "-"
     if task.state == "RUNNING":
-        return since(task.started_at, now)
+        return since(task.attempt_started_at, now)
     if task.state in ("PENDING", "RETRYING"):
         return until(task.next_run_at, now)
     if task.state == "PAUSED":

@@ -48,7 +48,7 @@ def _summary(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
             ("rollback", _rollback(task)),
             ("what", _what(task)),
             ("progress", _progress(task)),
-            ("error", look.block(task_page.error(task.error)) if task.error else ""),
+            (task_page.error_name(task), look.block(task_page.error(task.error)) if task.error else ""),
             ("LEFT", "\n".join(map(task_page.left, task.left or ()))),
             ("needs", ", ".join([*task.needs, *([f"route {task.wants_route}"] if task.wants_route else [])])),
             ("holds", ", ".join([*task.resources, *([f"route {task.route}"] if task.route else [])])),

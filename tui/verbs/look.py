@@ -74,7 +74,9 @@ def _human_list(tasks: list[views.TaskView]) -> None:
 
 
 def _moment(task: views.TaskView) -> str:
-    """When it runs next, for what waits; else when it last changed."""
+    """When it runs next, for what waits; when this attempt began, for what runs; else when it last changed."""
+    if task.attempt_started_at:
+        return task.attempt_started_at
     return task.next_run_at if task.state in ("PENDING", "RETRYING") else task.updated_at
 
 
@@ -84,8 +86,8 @@ def _what(task: views.TaskView) -> str:
         parts.append(f"[{look.tidy(task.key)}]")
     if task.progress:
         parts.append(task_page.progress(task.progress))
-    if task.error and task.state != "SUCCESS":
-        parts.append(f"- {task_page.error(task.error)}")
+    if found := task_page.standing_error(task):
+        parts.append(f"- {found}")
     return " ".join(part for part in parts if part)
 
 

@@ -33,6 +33,18 @@ def error(found: object) -> str:
     return look.tidy(_message(found))
 
 
+def standing_error(task: views.TaskView) -> str:
+    """What went wrong, in a line, where that still says how the task stands: what runs now has not failed, and what an
+    earlier attempt of it met is told among its attempts.
+    """
+    return error(task.error) if task.error and task.state not in ("RUNNING", "SUCCESS") else ""
+
+
+def error_name(task: views.TaskView) -> str:
+    """What the stored error is called: that of a running task is an earlier attempt's."""
+    return "last error" if task.state == "RUNNING" else "error"
+
+
 def tries(task: views.TaskView) -> str:
     """`retry 1 of 5`, or nothing before the first."""
     return f"retry {task.retry_count} of {task.max_retry}" if task.retry_count else ""
@@ -78,7 +90,7 @@ def _fields(task: views.TaskView) -> list[str]:
             ("wanted", task.wanted or ""),
             ("rollback", f"then {task.ending.lower()}" if task.ending else ""),
             ("progress", progress(task.progress) if task.progress else ""),
-            ("error", look.block(_message(task.error)) if task.error else ""),
+            (error_name(task), look.block(_message(task.error)) if task.error else ""),
             ("LEFT", "\n".join(map(left, task.left or ()))),
             ("needs", _needs(task)),
             ("holds", _holds(task)),

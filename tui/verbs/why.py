@@ -50,20 +50,13 @@ def _before(task: views.TaskView) -> list[str]:
 
 def _story(line: CommandLine, task: views.TaskView) -> list[str]:
     if task.state == "RUNNING":
-        runs = f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(_started(task))}"
+        runs = f"it runs: attempt {task.attempt} on worker {task.worker} since {look.local(task.attempt_started_at)}"
         return [runs] if views.holder(line.config).running else [runs, WITHOUT_ENGINE]
     lines = [f"it ended {look.local(task.finished_at)}"]
     if task.error and task.state != "SUCCESS":
         lines.append(task_page.error(task.error))
     again = "retry --again" if task.state == "SUCCESS" else "retry"
     return [*lines, f"to run it again: taskdeck {again} {task.id}"]
-
-
-def _started(task: views.TaskView) -> str:
-    """When the attempt that runs was started."""
-    if isinstance(task.attempts, list) and task.attempts:
-        return task.attempts[-1].started_at or task.attempts[-1].dispatched_at
-    return task.updated_at
 
 
 def _elsewhere(line: CommandLine, reasons: list[str]) -> list[str]:

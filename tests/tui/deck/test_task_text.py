@@ -6,6 +6,7 @@ import pytest
 
 from taskdeck.engine import views
 from taskdeck.engine.config import load
+from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.tui.deck.reads import detail
 from taskdeck.tui.deck.states import Glyphs
 from taskdeck.tui.deck.tables import task_cells
@@ -31,6 +32,22 @@ def test_a_rollback_is_told_with_its_steps_and_the_end_that_follows(taskdeck: Ca
     assert "undo 1 release: registered" in shown(taskdeck, task_id, "Checkpoint")
     taskdeck("cancel", str(task_id))
     assert "0 of 2 steps done, then cancelled" in shown(taskdeck, task_id, "Summary")
+
+
+def test_a_running_task_shows_how_long_this_attempt_has_run_and_no_error_of_an_earlier_one(
+    taskdeck: Calls, seed: Seed
+) -> None:
+    task_id = seed.third_attempt(seed.worker())
+    with DatabaseLock(taskdeck.db, role="engine", incarnation="x") as lock:
+        assert lock.acquire()
+        with views.open_view(load(db=taskdeck.db, environ={})) as view:
+            task = view.tasks(views.Filter())[0]
+            summary = " ".join(section("Summary", detail(task_id)(view), Glyphs(), 80))
+    now = views.parse_utc("2026-11-29T12:00:07.000000Z")
+    cells = task_cells(task, now, Glyphs())
+    assert "7s" in cells["next"][0]
+    assert cells["note"][0] == "sh -c 'sleep 2; exit 1'"
+    assert "last error  it failed with exit code 1" in summary
 
 
 @pytest.mark.parametrize(
