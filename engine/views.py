@@ -7,7 +7,7 @@ Reads only; what leaves here holds no secret. Cleaning for a terminal is the bus
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -156,19 +156,26 @@ def gave_up(config: Config) -> str:
 
 
 @contextmanager
-def open_view(config: Config, clock: Clock | None = None) -> Iterator[View]:
-    """Open the database of `config` for reading. Raises `NotFound`, `NotPermitted`, `SchemaMismatch` or `StoreError`."""
+def open_view(
+    config: Config, clock: Clock | None = None, told: Callable[[], Mapping[str, Any]] = dict
+) -> Iterator[View]:
+    """Open the database of `config` for reading. `told`: what the engine says of itself, asked where a task waits for it.
+
+    Raises `NotFound`, `NotPermitted`, `SchemaMismatch` or `StoreError`."""
     from .store.reading import Reader  # only loaded when something is read
 
     with Reader(config.db) as reader:
-        yield View(config, reader, clock or system_clock())
+        yield View(config, reader, clock or system_clock(), told)
 
 
 class View:
     """Everything that can be asked about one database; use it in one thread."""
 
-    def __init__(self, config: Config, reader: Any, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, reader: Any, clock: Clock, told: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
         self.config = config
+        self._told_by_engine = told
         self._reader = reader
         self._clock = clock
         redactor = Redactor(read_secrets(config)[0], config.secrets.names)
@@ -559,6 +566,7 @@ class View:
             now=self.now,
             moment=self._stock.moment,
             engine=holder(self.config).running,
+            told=self._told_by_engine,
         )
 
     def _task(

@@ -167,6 +167,25 @@ def test_with_an_engine_the_reasons_are_those_of_the_scheduler(seed: Seed, view:
         assert held_back in view.why(first)[1]
 
 
+def test_what_only_the_engine_knows_of_why_nothing_starts_is_told_by_every_look_at_a_task(seed: Seed) -> None:
+    seed.running(seed.worker())
+    task_id = seed.task()
+    asked: list[str] = []
+
+    def told() -> dict[str, object]:
+        asked.append("ping")
+        return {"stopping": True, "storage": {"pause": "the disk is full (make room)"}}
+
+    with held(seed.path, role="engine", incarnation="x"), open_view(settings(seed), seed.clock, told) as view:
+        reasons = ["the engine is stopping", "the disk is full (make room)"]
+        assert view.why(task_id)[1] == view.task(task_id).waits == view.upcoming(1)[0].waits == reasons
+        assert view.tasks(Filter(ids=((task_id, task_id),)))[0].waits == reasons
+    asked.clear()
+    with open_view(settings(seed), seed.clock, told) as view:
+        assert "no engine runs" in view.why(task_id)[1][0]
+    assert asked == []
+
+
 def test_a_task_whose_route_is_being_verified_says_so_and_not_that_it_starts(
     seed: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

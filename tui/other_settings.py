@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from taskdeck.engine.errors import TaskdeckError
@@ -18,6 +20,11 @@ def description(line: CommandLine) -> dict[str, Any]:
         return commands.call(line.config, "ping", line.actor)
     except TaskdeckError:
         return {}
+
+
+def asked_once(line: CommandLine) -> Callable[[], dict[str, Any]]:
+    """For a view: what the engine says of itself; it is asked when that is needed first."""
+    return functools.cache(lambda: description(line))
 
 
 def other_settings(line: CommandLine, told: dict[str, Any] | None = None) -> str:

@@ -106,6 +106,8 @@ class Situation(Struct, frozen=True):
     """(group or id of routes, target) → when the first block ends, where the target refuses all of them."""
     engine: bool = True
     stopping: bool = False
+    pause: str = ""
+    """Why nothing new may start at all, with the remedy: what threatens the storage; empty = it may."""
     paused_by: Mapping[int, str] = field(default_factory=dict)
     """Tasks that a hold has paused → its scope."""
 
@@ -232,6 +234,8 @@ def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list
         reasons.append("no engine runs on this database (start one: taskdeck run)")
     if situation.stopping:
         reasons.append("the engine is stopping")
+    if situation.pause:
+        reasons.append(situation.pause)
     for scope in holds.over(candidate.type, candidate.needs) if situation.held else ():
         if scope in situation.held:
             who, resume = situation.held[scope], f"taskdeck resume {holds.target(scope)}"

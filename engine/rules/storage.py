@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
+from math import ceil
 
 from msgspec import Struct
 
@@ -64,6 +65,11 @@ def alerts(figures: Figures, settings: StorageSettings, raised: Collection[str])
     return {each.reason: each for each in found}
 
 
+def pause(found: Collection[Alert]) -> str:
+    """Why nothing new may start while these alerts hold, each with its remedy; empty = it may."""
+    return "; ".join(sorted(str(each) for each in found if each.pauses))
+
+
 def _trouble(figures: Figures) -> Iterator[Alert]:
     if figures.trouble is not None:
         message = f"nothing can be written: {figures.trouble.why}; nothing new starts, nothing is lost"
@@ -75,14 +81,15 @@ def _trouble(figures: Figures) -> Iterator[Alert]:
 def _room(figures: Figures, settings: StorageSettings, raised: Collection[str]) -> Iterator[Alert]:
     for place, free in figures.free.items():
         low, none = f"low_disk_{place}", f"no_room_{place}"
-        pause = settings.pause_free_bytes if place == "database" else 0
-        if free < pause * (EASING if none in raised else 1.0):
+        bound = settings.pause_free_bytes if place == "database" else 0
+        if free < bound * (EASING if none in raised else 1.0):
             message = f"only {size_text(free)} are free for the {place}; nothing new starts"
-            yield Alert(none, "error", message, "make room: it then goes on by itself", pauses=True)
+            needed = f"{size_text(ceil(bound * EASING))} are free ([storage] pause_free_bytes)"
+            yield Alert(none, "error", message, f"make room: it goes on by itself once {needed}", pauses=True)
         elif free < settings.warn_free_bytes * (EASING if low in raised or none in raised else 1.0):
             message = f"only {size_text(free)} are free for the {place}"
-            bound = "nothing new starts below" if pause else "output of attempts is lost at"
-            yield Alert(low, "warning", message, f"make room: {bound} {size_text(pause)}")
+            loss = "nothing new starts below" if bound else "output of attempts is lost at"
+            yield Alert(low, "warning", message, f"make room: {loss} {size_text(bound)}")
 
 
 def _log(figures: Figures, settings: StorageSettings, raised: Collection[str]) -> Iterator[Alert]:

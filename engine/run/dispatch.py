@@ -66,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True):
     routing: RouteSettings
     rollbacks: Rollbacks
     stopping: bool = False
+    pause: str = ""
+    """Why nothing new may start, with the remedy; empty = it may."""
     circuit: CircuitSettings = CircuitSettings()
     most: int = BATCH
     """So many are started in one pass at most."""
@@ -207,6 +209,7 @@ def _situation(tx: Transaction, limits: Limits, policies: Policies) -> Situation
         refused=route_targets.refused_everywhere(tx),
         workers=limits.workers,
         stopping=limits.stopping,
+        pause=limits.pause,
     )
 
 

@@ -490,8 +490,9 @@ class Engine:
     async def _schedule(self) -> None:
         """One tick: choose, claim, commit; then send."""
         self._looks.begin()
+        pause = self.storage.pause
         limits = Limits(
-            workers=() if self.storage.paused else self.workforce.rooms(self.clock.monotonic()),
+            workers=() if pause else self.workforce.rooms(self.clock.monotonic()),
             max_running=self.config.engine.max_running,
             lease=self.config.engine.lease,
             logs=str(self.config.log_directory),
@@ -500,6 +501,7 @@ class Engine:
             circuit=self.config.circuit,
             rollbacks=self._outcomes.rollbacks,
             stopping=self._stop.is_set(),
+            pause=pause,
             most=BATCH if self._has_dispatched else FIRST,
         )
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)

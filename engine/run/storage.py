@@ -19,7 +19,7 @@ from ..config import Config
 from ..edge import applog, disks, log_budget
 from ..edge.locks import DatabaseLock
 from ..errors import StorageTrouble, Unavailable
-from ..rules.storage import Alert, Fault, Figures, Trouble, alerts, size_text
+from ..rules.storage import Alert, Fault, Figures, Trouble, alerts, pause, size_text
 from ..rules.timing import utc_text
 from ..store import attempts
 from ..store.database_file import Standing
@@ -68,16 +68,22 @@ class StorageWatch:
         self._rest = BUDGET_EVERY
 
     @property
+    def pause(self) -> str:
+        """Why nothing new may start, with the remedy; empty = it may."""
+        return pause(self._raised.values())
+
+    @property
     def paused(self) -> bool:
         """May nothing new start?"""
-        return any(alert.pauses for alert in self._raised.values())
+        return bool(self.pause)
 
     def description(self) -> dict[str, Any]:
-        """For `ping`: bytes of the log and free ones, and the alerts that hold, the worst first."""
+        """For `ping`: bytes of the log and free ones, why nothing new starts, and the alerts that hold, the worst first."""
         held = sorted(self._raised.values(), key=lambda each: (not each.pauses, each.level, each.reason))
         return {
             "wal_bytes": self._figures.wal,
             "free_bytes": self._figures.free,
+            "pause": self.pause,
             "alerts": [
                 {
                     "reason": each.reason,

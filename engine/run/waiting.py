@@ -5,7 +5,7 @@ The answer itself is `rules.selection.explain`, the same function that the sched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
@@ -32,14 +32,19 @@ def situation(
     now: str,
     moment: Callable[[], Moment],
     engine: bool,
+    told: Callable[[], Mapping[str, Any]] = dict,
 ) -> Situation:
-    """What decides about the waiting ones of `rows`; where none waits nothing more is read."""
+    """What decides about the waiting ones of `rows`; where none waits nothing more is read.
+
+    `told`: what the engine says of itself (`ping`), which alone knows whether it stops and why nothing new may start.
+    """
     from ..store import inventory_reading
 
     limit = config.engine.max_running
     paused_by = reader.paused_by_holds() if any(row["state"] == PAUSED for row in rows) else {}
     if not any(row["state"] in WAITING for row in rows):
         return Situation(now=now, max_running=limit, engine=engine, paused_by=paused_by)
+    said = told() if engine else {}
     attempts = reader.running_attempts()
     pools, routes = inventory_reading.rooms(reader, now)
     gates, refused = inventory_reading.gates(reader, moment(), config.circuit)
@@ -58,6 +63,8 @@ def situation(
         gates=gates,
         refused=refused,
         engine=engine,
+        stopping=bool(said.get("stopping")),
+        pause=(said.get("storage") or {}).get("pause", ""),
         paused_by=paused_by,
     )
 

@@ -120,6 +120,14 @@ def test_without_an_engine_or_workers_it_says_so() -> None:
     assert explain(task(1), replace(IDLE, workers=())) == ("no worker is ready yet",)
 
 
+def test_what_lets_nothing_start_is_told_instead_of_what_it_brings_about() -> None:
+    pause = "only 483 kB are free for the database; nothing new starts (make room)"
+    paused = replace(IDLE, workers=(), pause=pause)
+    assert explain(task(1), paused) == (pause,)
+    assert explain(task(1), replace(IDLE, pause=pause)) == (pause,)
+    assert started([task(1)], replace(IDLE, pause=pause)) == []
+
+
 def test_a_task_that_nothing_blocks_says_what_comes_before_it() -> None:
     assert explain(task(1), IDLE, ahead=2) == ("2 due tasks come before it",)
     assert explain(task(1), IDLE) == ("it is due and starts with the next tick",)

@@ -4,7 +4,7 @@ import pytest
 
 from taskdeck.engine.rules.filesystems import Fitness, fitness
 from taskdeck.engine.rules.settings import StorageSettings
-from taskdeck.engine.rules.storage import Fault, Figures, Trouble, alerts, size_text
+from taskdeck.engine.rules.storage import Fault, Figures, Trouble, alerts, pause, size_text
 
 SETTINGS = StorageSettings(
     warn_free_bytes=1000, pause_free_bytes=100, wal_warn_bytes=2 << 20, wal_pause_bytes=4 << 20
@@ -24,6 +24,16 @@ def test_a_disk_is_told_of_before_it_is_full_and_nothing_new_starts_before_it_is
     assert reasons(room(1000)) == {}
     assert reasons(room(999)) == {"low_disk_database": False}
     assert reasons(room(99)) == {"no_room_database": True}
+
+
+def test_the_pause_of_a_full_disk_names_what_must_be_free_for_it_to_end() -> None:
+    told = alerts(room(99), SETTINGS, ())
+    assert pause(told.values()) == (
+        "only 99 bytes are free for the database; nothing new starts"
+        " (make room: it goes on by itself once 111 bytes are free ([storage] pause_free_bytes))"
+    )
+    assert pause(alerts(room(111), SETTINGS, told).values()) == ""
+    assert pause(alerts(room(999), SETTINGS, ()).values()) == ""
 
 
 def test_a_full_disk_of_the_logs_alone_stops_nothing() -> None:

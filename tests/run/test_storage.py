@@ -103,6 +103,8 @@ async def test_little_room_is_told_of_until_there_is_more_and_less_stops_the_sta
     await watch.tick()
     assert watched.alerts() == {"no_room_database": True, "low_disk_logs": False}
     assert watch.paused
+    assert watch.description()["pause"] == watch.pause
+    assert "make room" in watch.pause
     watch.config = watched.config()
     await watch.tick()
     assert (watched.alerts(), watch.paused, watched.changes) == ({}, False, 1)

@@ -78,6 +78,7 @@ class Bridge:
         self._wake = threading.Event()
         self._ended = False
         self._anew = False
+        self._told: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._run, name="deck-reader", daemon=True)
 
     def start(self) -> None:
@@ -164,20 +165,26 @@ class Bridge:
         return done
 
     async def describe(self) -> dict[str, Any]:
-        """What the engine says of itself; nothing where none answers."""
+        """What the engine says of itself; nothing where none answers. What is read from now on knows it too."""
         from taskdeck.engine import commands
 
         try:
-            return await asyncio.to_thread(commands.call, self.config, "ping", self._actor)
+            told = await asyncio.to_thread(commands.call, self.config, "ping", self._actor)
         except TaskdeckError:
-            return {}
+            told = {}
+        before, self._told = self._told, told
+        if _decisive(before) != _decisive(
+            told
+        ):  # of this the database says nothing, so that nobody would look
+            self.forget()
+        return told
 
     # ---- the reading thread ----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._ended:
             try:
-                with views.open_view(self.config) as view:
+                with views.open_view(self.config, told=lambda: self._told) as view:
                     _Reading(self, view).go_on()
             except TaskdeckError as error:
                 self._refuse(Trouble(error))
@@ -212,6 +219,11 @@ class Bridge:
     def _pause(self, seconds: float) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
+
+
+def _decisive(told: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decides of all that an engine says of itself why tasks wait."""
+    return bool(told.get("stopping")), (told.get("storage") or {}).get("pause", "")
 
 
 class _Unreadable(Exception):

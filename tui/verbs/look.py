@@ -11,6 +11,7 @@ from taskdeck.engine import views
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from ..other_settings import asked_once
 from . import targets, task_page
 
 Filters = Annotated[
@@ -27,7 +28,7 @@ def list_tasks(ctx: typer.Context, filters: Filters = None, limit: Limit = 100) 
     line: CommandLine = ctx.obj
     wanted = views.parse_arguments(filters or [])
     targets.hint_at_states(filters or [])
-    with views.open_view(line.config) as view:
+    with views.open_view(line.config, told=asked_once(line) if line.json else dict) as view:
         if line.json:
             _json_lines(view, wanted, limit)
         else:
@@ -94,7 +95,7 @@ def _what(task: views.TaskView) -> str:
 def show(ctx: typer.Context, target: Target) -> int:
     """Show one task with everything about it: payload, checkpoint, result and attempts."""
     line: CommandLine = ctx.obj
-    with views.open_view(line.config) as view:
+    with views.open_view(line.config, told=asked_once(line)) as view:
         task = view.task(targets.one(view, target))
     if line.json:
         output.json_line(task)

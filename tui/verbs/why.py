@@ -9,7 +9,7 @@ from taskdeck.engine import views
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
-from ..other_settings import other_settings
+from ..other_settings import asked_once, other_settings
 from . import targets, task_page
 from .look import Target
 
@@ -23,7 +23,7 @@ WITHOUT_ENGINE = (
 def why(ctx: typer.Context, target: Target) -> int:
     """Say why a task does not run now, and what to do about it."""
     line: CommandLine = ctx.obj
-    with views.open_view(line.config) as view:
+    with views.open_view(line.config, told=asked_once(line)) as view:
         task, reasons = view.why(targets.one(view, target))
     if line.json:
         output.json_line({"id": task.id, "state": task.state, "reason": task.reason, "waits": reasons})
