@@ -16,6 +16,7 @@ from msgspec import to_builtins
 from . import __version__
 from .clock import Clock, system_clock
 from .config import Config
+from .edge.frames import MAX_BODY
 from .edge.identity import named_by
 from .edge.link import LinkError, connect
 from .edge.locks import DatabaseLock, Holder
@@ -285,9 +286,16 @@ def import_list(
 
 
 def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str) -> Any:
+    asked = encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)])
+    if len(asked) > MAX_BODY:
+        raise UsageError(
+            f"{verb!r} is too large for an engine to take at once",
+            f"it is {len(asked)} bytes, at most {MAX_BODY}; nothing was done",
+            "do it in parts",
+        )
     with connect(holder.socket, 5.0) as link:
         try:
-            link.send(encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)]))
+            link.send(asked)
             body = link.receive(PING_WITHIN if verb == "ping" else ANSWER_WITHIN)
         except LinkError as error:
             raise _unknown_fate(verb) from error
@@ -328,7 +336,7 @@ async def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any]
     refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked)) if asked else ()
     for at, refusal in zip(asked, refusals, strict=True):
         answers[at] = refusal or answers[at]
-    good = [at for at, answer in enumerate(answers) if not isinstance(answer, TaskdeckError)]
+    good = [at for at, answer in enumerate(answers) if not isinstance(answer, Exception)]
     if good:
         wishes = [(answers[at], calls[at][1]) for at in good]
         due = [spec.scheduled_at for prepared, _ in wishes for spec in prepared]
@@ -338,16 +346,16 @@ async def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any]
     return answers
 
 
-def _prepared(engine: Engine, args: dict[str, Any]) -> list[NewTask] | TaskdeckError:
+def _prepared(engine: Engine, args: dict[str, Any]) -> list[NewTask] | Exception:
     try:
         return submission.prepare(args.get("specs"), engine.redactor, engine.alike)
-    except TaskdeckError as error:
+    except Exception as error:  # whatever it is: the other calls are not refused for it
         return error
 
 
-def _surely_fit(engine: Engine, prepared: list[NewTask] | TaskdeckError, shapes: dict[str, str]) -> bool:
+def _surely_fit(engine: Engine, prepared: list[NewTask] | Exception, shapes: dict[str, str]) -> bool:
     """Is there nothing about which a worker must be asked? `shapes` keeps what was looked up once, by type."""
-    if isinstance(prepared, TaskdeckError):
+    if isinstance(prepared, Exception):
         return True
     for spec in prepared:
         if spec.type == COMMAND_TYPE:
@@ -359,14 +367,14 @@ def _surely_fit(engine: Engine, prepared: list[NewTask] | TaskdeckError, shapes:
     return True
 
 
-async def _misfit(engine: Engine, prepared: list[NewTask]) -> TaskdeckError | None:
+async def _misfit(engine: Engine, prepared: list[NewTask]) -> Exception | None:
     try:
         for spec in prepared:
             if spec.type == COMMAND_TYPE:
                 continue
             if problem := await engine.reception.validate(spec.type, spec.payload):
                 return InvalidPayload(f"{spec.type}: the payload was refused", problem)
-    except TaskdeckError as error:
+    except Exception as error:  # no worker came in time, for example
         return error
     return None
 

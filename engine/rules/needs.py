@@ -21,7 +21,7 @@ _NEED = pattern(r"([A-Za-z0-9_.-]{1,64})(?::([0-9]{1,4}))?", re.ASCII)
 
 def parse_needs(needs: Iterable[str]) -> dict[str, int]:
     """`["browser:2", "gpu"]` → `{"browser": 2, "gpu": 1}`, in the order given; ValueError names the wrong one."""
-    if isinstance(needs, str | bytes | Mapping):
+    if isinstance(needs, str | bytes | Mapping) or not isinstance(needs, Iterable):
         raise ValueError('expected a list such as ["browser:2"]')
     counts: dict[str, int] = {}
     for need in needs:

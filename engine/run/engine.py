@@ -26,6 +26,7 @@ from ..config import Config
 from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import identity
+from ..edge.frames import MAX_BODY
 from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
@@ -591,11 +592,12 @@ class Engine:
     ) -> None:
         self._calls += len(calls)
         try:
-            replies = encode(await self._answers(verb, calls))
+            bodies = _bodies(await self._answers(verb, calls))
             if behind:
                 await asyncio.wait(behind)
             with contextlib.suppress(LinkError):  # nobody waits any more
-                link.send(replies)
+                for body in bodies:
+                    link.send(body)
         finally:
             self._calls -= len(calls)
 
@@ -647,6 +649,22 @@ def _reply(call: Call, told: Any) -> Reply:
             error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
         )
     return Reply(call.req, told)
+
+
+def _bodies(replies: list[Reply]) -> list[bytes]:
+    """The frames in which these are told, in order: one, unless they are too large together."""
+    body = encode(replies)
+    if len(body) <= MAX_BODY:
+        return [body]
+    if len(replies) > 1:
+        half = len(replies) // 2
+        return _bodies(replies[:half]) + _bodies(replies[half:])
+    error = TaskdeckError(
+        "it was carried out, and the answer is too large to be told",
+        f"it is {len(body)} bytes, at most {MAX_BODY}",
+        "look: taskdeck list; the next time ask for it in parts",
+    )
+    return [encode([Reply(replies[0].req, error={**error.as_dict(), "exit_code": error.exit_code})])]
 
 
 def unwritten_end(trouble: Trouble | None) -> StorageTrouble:

@@ -159,7 +159,7 @@ def _but_its_own(names: tuple[Any, ...]) -> Callable[[dict[Any, Any]], tuple[Any
 def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
     if not isinstance(spec, Mapping):
         raise UsageError("a task is an object", f"this is {type(spec).__name__}")
-    if unknown := sorted(set(spec) - FIELDS):
+    if unknown := sorted(set(spec) - FIELDS, key=str):
         raise UsageError(f"unknown field {unknown[0]!r}", f"known fields: {', '.join(sorted(FIELDS))}")
     type_name, payload = _what(spec, redactor)
     return NewTask(
@@ -208,7 +208,7 @@ def _payload(type_name: str, given: Any, redactor: Redactor) -> str:
 def _command(command: Any, redactor: Redactor) -> dict[str, Any]:
     if not isinstance(command, Mapping):
         raise InvalidPayload("a command is an object with argv", f"this is {type(command).__name__}")
-    if unknown := sorted(set(command) - COMMAND_FIELDS):
+    if unknown := sorted(set(command) - COMMAND_FIELDS, key=str):
         raise InvalidPayload(
             f"unknown field {unknown[0]!r} in a command", f"known: {', '.join(sorted(COMMAND_FIELDS))}"
         )
@@ -325,7 +325,7 @@ def _timeout(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value > 10**9:
         raise UsageError("timeout must be a number of seconds", f"this is {value!r}")
-    return max(0.0, float(value))
+    return float(max(0, value))
 
 
 def _bandwidth(value: Any) -> float | None:

@@ -93,8 +93,9 @@ def calls_that_come_at_once_are_answered_each_in_order(deck: Deck) -> None:
     held = "2099-01-01T00:00:00.000000Z"
     good = {"command": {"argv": ["true"]}, "not_before": held}
     specs = [[good], [{"type": "nobody"}], [good, good], [{**good, "parent": 99_999}], [{"no": 1}], [good]]
+    specs += [[{**good, "needs": 5}], [{1: 2, "no": 3}], [good]]
     calls = [Call(number, "submit", {"specs": each}, "cli:test") for number, each in enumerate(specs)]
-    calls += [Call(6, "nonsense", {}, "cli:test"), Call(7, "ping", {}, "cli:test")]
+    calls += [Call(9, "nonsense", {}, "cli:test"), Call(10, "ping", {}, "cli:test")]
     holder = DatabaseLock.holder(deck.db)
     assert holder is not None
     with connect(holder.socket, 5.0) as link:
@@ -106,12 +107,14 @@ def calls_that_come_at_once_are_answered_each_in_order(deck: Deck) -> None:
             body = link.receive(20.0)
             assert body is not None
             replies += to_peer(body)
-    assert [reply.req for reply in replies] == list(range(8))
-    told: list[Any] = [reply.error["what"] if reply.error else len(reply.value) for reply in replies[:6]]
-    first, unknown, two, orphan, wrong, last = told
-    assert (first, two, last) == (1, 2, 1)
+    assert [reply.req for reply in replies] == list(range(11))
+    told: list[Any] = [reply.error["what"] if reply.error else len(reply.value) for reply in replies[:9]]
+    first, unknown, two, orphan, wrong, good_again, needs, numbered, last = told
+    assert (first, two, good_again, last) == (1, 2, 1, 1)
     assert "nobody: the payload was refused" in unknown
     assert "submit" in orphan
     assert "unknown field 'no'" in wrong
-    assert "nonsense" in replies[6].error["what"]
-    assert replies[7].value["pid"] == deck.engine_pid
+    assert "what the task needs can't be read" in needs
+    assert "unknown field 1" in numbered
+    assert "nonsense" in replies[9].error["what"]
+    assert replies[10].value["pid"] == deck.engine_pid

@@ -13,6 +13,7 @@ import pytest
 
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import load
+from taskdeck.engine.edge.frames import MAX_BODY
 from taskdeck.engine.edge.link import open_link, serve
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import messages as m
@@ -79,6 +80,36 @@ async def test_calls_that_are_carried_out_at_the_same_time_are_answered_in_their
         while len(replies) < 2:
             replies += m.to_peer(await link.receive() or b"")
         assert [(reply.req, reply.value) for reply in replies] == [(0, "first"), (1, "second")]
+        link.close()
+    finally:
+        await server.close()
+
+
+async def test_answers_that_are_too_large_together_are_told_apart_and_one_that_is_too_large_is_refused(
+    tmp_path: Path,
+) -> None:
+    large, too_large = "x" * (MAX_BODY // 3), "x" * MAX_BODY
+
+    async def told(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        return [large] * 4 + [too_large] + [large] * 4
+
+    config = load(db=tmp_path / "t.db", environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    engine = Engine(
+        config, ManualClock(), verbs={}, together={"told": told}, redactor=Redactor(), code_version="0"
+    )
+    server = await serve(tmp_path / "r" / "s.sock", engine._serve)
+    try:
+        link = await open_link(server.path)
+        link.send(
+            m.encode([m.Hello("client"), *(m.Call(number, "told", {}, "cli:ann") for number in range(9))])
+        )
+        replies: list[Any] = []
+        async with asyncio.timeout(30):
+            while len(replies) < 9:
+                replies += m.to_peer(await link.receive() or b"")
+        assert [reply.req for reply in replies] == list(range(9))
+        assert [len(reply.value or "") for reply in replies] == [*[len(large)] * 4, 0, *[len(large)] * 4]
+        assert "too large to be told" in replies[4].error["what"]
         link.close()
     finally:
         await server.close()

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskdeck.engine.errors import StorageTrouble, TaskdeckError
+from taskdeck.engine import commands
+from taskdeck.engine.commands import TOGETHER
+from taskdeck.engine.edge.frames import MAX_BODY
+from taskdeck.engine.errors import InvalidPayload, StorageTrouble, TaskdeckError, UsageError
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
 from taskdeck.engine.run.submission import prepare, submit_each
@@ -23,10 +26,10 @@ SPECS = st.fixed_dictionaries(
         "payload": st.sampled_from(["{}", '{"url":"https://a.example/x"}', '{"n":1}', "7", 7, "{", {"n": SECRET}]),
         "key": st.sampled_from(["a", "b", "", 7]),
         "priority": st.sampled_from([1, True, 1.0, 100, -1]),
-        "timeout": st.sampled_from([5, 5.0, 0, False, "5"]),
+        "timeout": st.sampled_from([5, 5.0, 0, False, "5", -(10**400)]),
         "not_before": st.sampled_from(["2026-12-01T00:00:00.000000Z", "soon", ""]),
         "tags": st.sampled_from([["x"], [SECRET], "x"]),
-        "needs": st.sampled_from([["phone:2"], ["?"]]),
+        "needs": st.sampled_from([["phone:2"], ["?"], 5]),
         "target": st.sampled_from(["a.example", "no host!"]),
         "allow_direct": st.sampled_from([True, 1, None]),
         "more": st.just(1),
@@ -94,3 +97,35 @@ def test_trouble_of_the_store_is_nobodys_own(scratch: Scratch, monkeypatch: pyte
     monkeypatch.setattr(tasks, "create_all", full)
     with pytest.raises(StorageTrouble):
         scratch.do(submit_each, [(new(1), ANN), (new(2), ANN)])
+
+
+class Idle:
+    """An engine to hand calls to: nobody there knows a type, and nothing may be written."""
+
+    def __init__(self) -> None:
+        self.redactor, self.alike = Redactor(), dict[Any, Any]()
+        self.reception = self
+
+    def shape_of(self, type_name: str) -> str:
+        return ""
+
+    async def validate(self, type_name: str, payload: str) -> str:
+        if type_name == "slow":
+            raise TimeoutError
+        return "nobody knows it"
+
+
+async def test_what_fails_with_one_call_is_that_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at(specs: Any, *rest: Any) -> list[tasks.NewTask]:
+        return [tasks.NewTask(*specs)]  # raises what nobody meant to raise
+
+    monkeypatch.setattr(submission, "prepare", looked_at)
+    calls = [({"specs": specs}, ANN) for specs in (("fetch", "1"), 5, ("slow", "1"), ("fetch", "2"))]
+    answers = await TOGETHER["submit"](Idle(), calls)
+    assert list(map(type, answers)) == [InvalidPayload, TypeError, TimeoutError, InvalidPayload]
+
+
+def test_what_is_too_large_to_be_asked_of_an_engine_is_refused_before_it_is_sent() -> None:
+    nobody: Any = None
+    with pytest.raises(UsageError, match="nothing was done"):
+        commands._through_engine(nobody, "submit", {"specs": ["x" * MAX_BODY]}, ANN)
