@@ -85,9 +85,8 @@ def attempt_of(owner: str) -> str:
 
 
 def ahead(moment: str | None, now: datetime) -> str:
-    """`in 1m20s`, or `due`."""
-    seconds = (views.parse_utc(moment) - now).total_seconds() if moment else 0.0
-    return f"in {look.span(seconds + 0.999)}" if seconds > 0 else "due"
+    """`in 1m20s`, or `due`, as what was never set is as well."""
+    return until(moment, now) or "due"
 
 
 def left(moment: str | None, now: datetime) -> str:

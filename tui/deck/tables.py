@@ -24,6 +24,12 @@ BAR = 8
 """Cells of a progress bar."""
 
 
+TIME = 9
+"""Cells of the column that tells for how long, in how long, or how long ago."""
+SHORT_TIME = 8
+"""The same on a narrow screen."""
+
+
 class Plan(NamedTuple):
     """A kind of list: what names an item, its columns at a width, and its cells at a moment."""
 
@@ -40,15 +46,22 @@ class Plan(NamedTuple):
 def task_columns(width: int) -> list[Column]:
     """For 60, 80, 93 and 160 columns."""
     head = [Column("glyph", "", 1), Column("id", "ID", 7), Column("state", "STATE", 5)]
-    next_ = Column("next", "NEXT", 7, "right")
+    when = Column("when", "WHEN", TIME, "right")
     if width < NARROW:
-        return [*head, Column("type", "TYPE", 16, flex=True), next_]
+        short = Column("short when", "WHEN", SHORT_TIME, "right")
+        return [*head, Column("type", "TYPE", 16, flex=True), short]
     if width < 90:
         tail = [Column("percent", "PROG", 4, "right"), Column("try", "TRY", 4), Column("held", "HOLDS", 10)]
-        return [*head, Column("type", "TYPE", 16), *tail, next_, Column("note", "NOTE", 14, flex=True)]
+        return [*head, Column("type", "TYPE", 16), *tail, when, Column("note", "NOTE", 14, flex=True)]
     tail = [Column("bar", "PROG", 5 + BAR), Column("try", "TRY", 4), Column("held", "RES", 10)]
     tail += [Column("route", "ROUTE", 10)] if width >= WIDE else []
-    return [*head, Column("type", "TYPE", 18), *tail, next_, Column("note", "NOTE", 14, flex=True)]
+    return [
+        *head,
+        Column("type", "TYPE", 18 if width >= WIDE else 16),
+        *tail,
+        when,
+        Column("note", "NOTE", 14, flex=True),
+    ]
 
 
 def short_task_columns(width: int) -> list[Column]:
@@ -56,7 +69,7 @@ def short_task_columns(width: int) -> list[Column]:
     head = [Column("glyph", "", 1), Column("id", "ID", 6), Column("state", "STATE", 5)]
     if width < NARROW:
         return [*head, Column("type", "TYPE", 14), Column("note", "NOTE", 8, flex=True)]
-    tail = [Column("percent", "PROG", 4, "right"), Column("next", "NEXT", 7, "right")]
+    tail = [Column("percent", "PROG", 4, "right"), Column("when", "WHEN", TIME, "right")]
     return [*head, Column("type", "TYPE", 16), *tail, Column("note", "NOTE", 14, flex=True)]
 
 
@@ -79,7 +92,8 @@ def task_cells(task: views.TaskView, now: datetime, glyphs: Glyphs) -> Cells:
         "try": (task_page.attempt(task), ""),
         "held": (held or task.route or "-", "" if held or task.route else "dim"),
         "route": (task.route or "-", "" if task.route else "dim"),
-        "next": (_next(task, now), ""),
+        "when": (_when(task, now, TIME), ""),
+        "short when": (_when(task, now, SHORT_TIME), ""),
         "note": (note(task), "bad" if task.state in ("FAILED", "DEAD") else "dim"),
     }
 
@@ -100,7 +114,7 @@ def bar(done: float | None) -> str:
 
 
 SAID_ELSEWHERE = ("is due at", "retries at", "no engine runs")
-"""Reasons that the header or the column NEXT tell already."""
+"""Reasons that the header or the column WHEN tell already."""
 
 
 def note(task: views.TaskView) -> str:
@@ -118,32 +132,43 @@ def note(task: views.TaskView) -> str:
     return task.summary if task.type == "shell" or not task.key else task.key
 
 
-def _next(task: views.TaskView, now: datetime) -> str:
+def _when(task: views.TaskView, now: datetime, room: int) -> str:
+    """`for 4m16s` it has run, `in 4m13s` it starts, `2h ago` it ended or was last changed.
+
+    Never the bare time, which could be read as any of them: what has no room for two units has one.
+    """
     if task_page.is_stranded(task):
         return "-"
     if task.state == "RUNNING":
-        return since(task.attempt_started_at, now)
+        return _within(room, "for", since(task.attempt_started_at, now))
     if task.state in ("PENDING", "RETRYING"):
-        return until(task.next_run_at, now)
+        return _within(room, *until(task.next_run_at, now).split())
     if task.state == "PAUSED":
         return "paused"
-    return age(task.finished_at or task.updated_at, now)
+    return f"{age(task.finished_at or task.updated_at, now)} ago"
+
+
+def _within(room: int, *words: str) -> str:
+    """The words, in one unit of time where two have no room."""
+    text = " ".join(words)
+    return text if len(text) <= room else _in_one_unit(text)
+
+
+def _in_one_unit(text: str) -> str:
+    return re.sub(r"(\d+[a-z])\w*", r"\1", text)
 
 
 def until(moment: str | None, now: datetime) -> str:
-    """`in 48s`, `2h17m`, or `due`."""
+    """`in 48s`, `in 2h17m`, or `due`."""
     if not moment:
         return ""
     seconds = (views.parse_utc(moment) - now).total_seconds()
-    if seconds <= 0:
-        return "due"
-    text = look.span(seconds + 0.999)
-    return f"in {text}" if len(text) < 5 else text  # a column of seven
+    return f"in {look.span(seconds + 0.999)}" if seconds > 0 else "due"
 
 
 def age(moment: str | None, now: datetime) -> str:
     """How long ago, in one unit: `5s`, `11m`, `3h`, `2d`."""
-    return re.sub(r"(\d+[a-z]).*", r"\1", since(moment, now))
+    return _in_one_unit(since(moment, now))
 
 
 def since(moment: str | None, now: datetime) -> str:
