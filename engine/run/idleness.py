@@ -11,10 +11,11 @@ from ..clock import Clock
 from ..rules.tasks import RETRYING
 from ..rules.timing import add_seconds, parse_utc
 from ..store import tasks
+from ..store.transaction import Transaction
 from ..store.writer import Writer
 from .dispatch import Limits, stuck_on
 from .policies import Policies
-from .telling import counted, summary
+from .telling import counted, short_error, summary
 from .workforce import Workforce
 
 log = logging.getLogger("taskdeck.engine")
@@ -51,7 +52,7 @@ class Idleness:
         self._on_end = on_end
         self._stepped = 0.0
         self._tell_again_at = 0.0
-        self._told: tuple[int, str, str] | None = None
+        self._told = ""
         self.reached = False
         """Nothing was left to do."""
 
@@ -112,15 +113,25 @@ class Idleness:
         if why := await self._writer.write(stuck_on, limits, self._policies):
             self._tell_again_at = self._clock.monotonic() + TOLD_EVERY
             log.warning("waiting: %s", why)
-        elif (following := await self._writer.write(tasks.next_dated)) and following != self._told:
+        elif (following := await self._writer.write(_following)) and following != self._told:
             self._told = following
-            task_id, state, when = following
-            told = f"#{task_id} {'retries' if state == RETRYING else 'is due'} at {when[:19]}Z"
             more = f", {others} more behind it" if others else ""
-            log.info("waiting: %s%s (--max-wait bounds it)", told, more)
+            log.info("waiting: %s%s (--max-wait bounds it)", following, more)
 
     def _waited_too_long(self) -> bool:
         if self._options.max_wait is None:
             return False
         running_for = (self._clock.utc() - parse_utc(self._options.since)).total_seconds() - self._stepped
         return running_for >= self._options.max_wait
+
+
+def _following(tx: Transaction) -> str:
+    """Which task becomes due next, when, and what made it wait, in words; empty where none does."""
+    found = tasks.next_dated(tx)
+    if found is None:
+        return ""
+    task_id, state, when, error = found
+    if state != RETRYING:
+        return f"#{task_id} is due at {when[:19]}Z"
+    why = short_error(error, tx.redactor.text)
+    return f"#{task_id} retries at {when[:19]}Z{f' after {why}' if why else ''}"

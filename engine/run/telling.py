@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from ..rules.cleaning import clean
+from ..rules.payloads import decode
+
+ERROR_LENGTH = 120
+"""Characters of an error that is told by the way."""
 
 REMEDIES = ("NEEDS_REVIEW", "FAILED", "DEAD")
 """States that a person should look at, the most urgent first."""
@@ -11,6 +17,18 @@ REMEDIES = ("NEEDS_REVIEW", "FAILED", "DEAD")
 def counted(number: int, one: str, many: str) -> str:
     """`1 task waits`, `2 tasks wait`."""
     return f"{number} {one if number == 1 else many}"
+
+
+def short_error(stored: str | None, redact: Callable[[str], str] = str) -> str:
+    """The message of a stored error (JSON) in one short line that is harmless on a terminal; empty where there is none.
+
+    `redact` comes before anything is cut off: half a secret would not be known as one.
+    """
+    if not stored:
+        return ""
+    error = decode(stored, where="error")
+    told = str(error.get("message") or error.get("kind") or "") if isinstance(error, dict) else str(error)
+    return clean(" ".join(redact(told).split()), limit=ERROR_LENGTH)
 
 
 def summary(ended: Mapping[str, int], reviews: int = 0) -> str:

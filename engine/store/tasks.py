@@ -387,10 +387,10 @@ def next_due(tx: Transaction) -> str | None:
     return tx.connection.execute(sql, (tx.now,)).fetchone()[0]
 
 
-def next_dated(tx: Transaction) -> tuple[int, str, str] | None:
-    """The waiting task that becomes due next: its id, its state, and when (UTC text)."""
+def next_dated(tx: Transaction) -> tuple[int, str, str, str | None] | None:
+    """The waiting task that becomes due next: its id, its state, when (UTC text), and its last error (JSON)."""
     sql = (
-        f"SELECT id, state, next_run_at FROM {_BY_DUE} WHERE {_WAITING} AND next_run_at > ?"
+        f"SELECT id, state, next_run_at, error FROM {_BY_DUE} WHERE {_WAITING} AND next_run_at > ?"
         " ORDER BY next_run_at LIMIT 1"
     )
     return tx.connection.execute(sql, (tx.now,)).fetchone()

@@ -82,6 +82,24 @@ def test_a_run_on_a_terminal_says_for_whom_it_waits_and_where_to_look_with_the_p
     assert f"look: taskdeck list --db {taskdeck.db}" in shown
 
 
+def test_a_run_says_why_the_task_that_it_waits_for_has_failed_and_no_secret_of_it(taskdeck: Calls) -> None:
+    (taskdeck.folder / "tasks.py").write_text(
+        'from taskdeck.engine import task\n\n@task("greet")\n'
+        'async def greet(ctx, params: dict):\n    raise ConnectionError("no\\nanswer, password=hunter22x")\n'
+    )
+    (taskdeck.folder / "config.toml").write_text(
+        '[taskdeck]\nhandlers = ["tasks.py"]\n[retry]\nbase = "1h"\n'
+    )
+    taskdeck("add", "greet")
+    with engine(taskdeck, "--until-idle") as running:
+        assert running.stderr
+        told = running.stderr.readline().decode()
+        assert re.search(r"waiting: #1 retries at \S+ after ConnectionError: no answer, password=", told), (
+            told
+        )
+        assert "hunter22x" not in told
+
+
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
     """And `status` says that a supervisor gave up until an engine starts again."""
     Path(f"{taskdeck.db}.gave-up").write_text(
