@@ -102,6 +102,11 @@ def span(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600}h"
 
 
+def duration(seconds: float) -> str:
+    """How long something took that is over, rounded: `2.0s` below ten seconds, else as `span`."""
+    return f"{max(seconds, 0):.1f}s" if seconds < 9.95 else span(seconds + 0.5)
+
+
 def cells(text: str) -> int:
     """How many cells of a terminal a text takes: 2 for wide characters, 0 for combining ones."""
     if text.isascii():

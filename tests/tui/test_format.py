@@ -118,3 +118,11 @@ def test_a_time_that_the_local_zone_can_not_tell_is_told_in_utc(
 )
 def test_spans_are_short(seconds: float, text: str) -> None:
     assert look.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-0.1, "0.0s"), (1.97, "2.0s"), (9.94, "9.9s"), (9.96, "10s"), (59.6, "1m00s"), (3599.7, "1h00m")],
+)
+def test_what_something_took_is_rounded_and_not_cut(seconds: float, text: str) -> None:
+    assert look.duration(seconds) == text

@@ -114,12 +114,9 @@ def _attempts(found: Detail, glyphs: Glyphs, width: int) -> list[str]:
         state = each.outcome or ("gone" if task_page.is_stranded(found.task) else "runs")
         code = "" if each.exit_code is None else f", exit {each.exit_code}"
         begun = look.local(each.started_at or each.dispatched_at)
-        took = (
-            look.span(views.seconds_between(each.started_at, each.ended_at or views.utc_text(views.now())))
-            if (each.started_at)
-            else "-"
+        lines.append(
+            f"attempt {each.attempt}: {state}{code}, {task_page.took(each) or '-'}, from {begun}, worker {each.worker}"
         )
-        lines.append(f"attempt {each.attempt}: {state}{code}, {took}, from {begun}, worker {each.worker}")
         held = ", ".join([*each.resources, *([f"route {each.route}"] if each.route else [])])
         more = [
             f"resumed from checkpoint {each.resumed_from}" if each.resumed_from else "",

@@ -171,7 +171,7 @@ def _attempts(task: views.TaskView) -> list[str]:
             str(each.attempt),
             str(each.worker),
             look.local(each.started_at or each.dispatched_at, now=now),
-            _took(each),
+            took(each),
             each.outcome or ("gone" if is_stranded(task) else "runs"),
             "" if each.exit_code is None else str(each.exit_code),
             *([_holds(each)] if holds else []),
@@ -190,11 +190,13 @@ def _last_output(task: views.TaskView) -> list[str]:
     return ["", "last output:", *(part for text in lines for part in look.wrap(f"  {text}", output.width()))]
 
 
-def _took(attempt: views.AttemptView) -> str:
+def took(attempt: views.AttemptView) -> str:
+    """From the attempt's start to its end, or how long it has run; empty where it was never started."""
     if not attempt.started_at:
         return ""
-    end = attempt.ended_at or views.utc_text(views.now())
-    return look.span(views.seconds_between(attempt.started_at, end))
+    if attempt.ended_at:
+        return look.duration(views.seconds_between(attempt.started_at, attempt.ended_at))
+    return look.span(views.seconds_between(attempt.started_at, views.utc_text(views.now())))
 
 
 def _value(value: object) -> str:
