@@ -16,6 +16,7 @@ from textual.widgets import Input
 from taskdeck.engine import commands
 from taskdeck.engine.clock import ManualClock, SystemClock
 from taskdeck.tui.deck.screens.detail import DetailPage
+from taskdeck.tui.deck.widgets.lines import StatusLine
 from taskdeck.tui.deck.widgets.panes import ResourceTable
 from tests.faults import fault
 from tests.inventoried import Inventory
@@ -229,6 +230,21 @@ async def test_a_cancel_that_would_change_nothing_is_refused_at_once(seed: Seed)
         await opened.press("c")
         await opened.reads("#1 is cancelled already")
         assert "takes it back" not in opened.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10)], ids=["80x24", "40x10"])
+async def test_a_refusal_is_shown_whole_with_its_remedy_and_the_line_is_one_again_behind_it(
+    seed: Seed, size: tuple[int, int]
+) -> None:
+    task_id = seed.task(state="SUCCESS", reason="done", finished_at="2026-11-29T12:00:00.000000Z")
+    async with deck(seed.path, size) as opened:
+        await opened.press("2")
+        await opened.reads("1 of 1")
+        await opened.press("r")
+        await opened.becomes(lambda: f"taskdeck retry --again {task_id}" in " ".join(opened.text.split()))
+        opened.app.say("short")
+        await opened.reads("short")
+        await opened.becomes(lambda: opened.app.query_one(StatusLine).size.height == 1)
 
 
 async def test_marks_choose_what_an_act_is_for_and_refusals_keep_theirs(filled: Seed) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from taskdeck.tui.deck.widgets.cells import LONGEST, chopped, fit, shown
+from taskdeck.tui.deck.widgets.cells import LONGEST, chopped, fit, shown, wrapped
 from tests.faults import fault
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
 
@@ -49,6 +49,23 @@ def test_what_terminals_measure_differently_is_taken_apart() -> None:
 def test_newlines_and_tabs_are_shown_on_the_same_line() -> None:
     assert shown("a\n\tb") == "a⏎    b"
     assert shown("a\nb", ascii=True) == "a\\nb"
+
+
+@given(st.text(st.characters(), max_size=90), st.integers(4, 30), st.integers(1, 4))
+def test_a_wrapped_text_takes_a_few_lines_that_fit(text: str, width: int, most: int) -> None:
+    lines = wrapped(shown(text), width, most)
+    assert 1 <= len(lines) <= most
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_a_text_is_wrapped_at_blanks_and_one_without_room_says_that_there_is_more() -> None:
+    assert wrapped("nothing was done; see: taskdeck why 4", 18, 4) == [
+        "nothing was done;",
+        "see: taskdeck why",
+        "4",
+    ]
+    assert wrapped("a long word abcdefghijkl", 8, 2) == ["a long", "word ..."]
+    assert wrapped("", 8, 2) == [""]
 
 
 def test_no_more_than_a_thousand_characters_are_drawn() -> None:

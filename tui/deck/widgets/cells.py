@@ -60,6 +60,30 @@ def fit(text: str, width: int, align: Align = "left", *, ascii: bool = False) ->
     return blank + text if align == "right" else text + blank
 
 
+def wrapped(text: str, width: int, most: int) -> list[str]:
+    """`text`, as `shown` gives it, in 1 to `most` lines of at most `width` cells, broken at blanks where there are any; what
+    has no room in them ends in ` ...`.
+    """
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines = [*([*lines] if lines[-1] else lines[:-1]), *chopped(word, width)]
+    if len(lines) > most:
+        last = lines[most - 1]
+        room = width - len(_MORE)
+        lines = [
+            *lines[: most - 1],
+            (set_cell_size(last, room).rstrip() if cell_len(last) > room else last) + _MORE,
+        ]
+    return lines
+
+
+_MORE = " ..."
+
+
 def _cut(ascii: bool) -> str:
     return ">" if ascii else "»"
 

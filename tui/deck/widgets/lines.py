@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from ..kept import newest_first
-from .cells import fit, shown
+from .cells import shown, wrapped
 
 LONGEST = 500
 """Characters of a line: each key costs the loop, which is the engine's too, as much as the line is long."""
@@ -50,19 +49,24 @@ def key_name(key: str) -> str:
 
 
 class StatusLine(Static):
-    """What was said last; of two at once the later one, with how many went before."""
+    """What was said last; of two at once the later one, with how many went before.
+
+    It is one line, and as many as a text needs, up to a few, for as long as that shows: what is said last is the remedy.
+    """
 
     def __init__(self) -> None:
         super().__init__(Content(""), id="status", markup=False)
         self._left = 0
         self._kept = ""
         self._is_spread = False
+        self._rows = 1
+        self._wrong = False
         self.text = ""
 
     def say(self, text: str, *, wrong: bool = False) -> None:
-        """Show this for some seconds."""
-        self._left = STAYS
+        """Show this for some seconds, longer where it takes several lines."""
         self._tell(text, wrong=wrong)
+        self._left = STAYS * self._rows
 
     def keep(self, text: str) -> None:
         """Show this trouble until another text, or none, is to be kept; what is said meanwhile stands before it."""
@@ -72,26 +76,32 @@ class StatusLine(Static):
             self._tell(text, wrong=True)
 
     def spread(self, text: str) -> None:
-        """Show what is wrong in as many lines as it needs, up to a few, until this is called with nothing."""
+        """Show what is wrong in as many lines as it needs, until this is called with nothing."""
         if not text and not self._is_spread:
             return
+        self._tell(text or self._kept, wrong=True)
         self._is_spread = bool(text)
-        width = max(self.app.size.width, 20)
-        rows = textwrap.wrap(shown(text), width, max_lines=MOST_ROWS, placeholder=" ...")
-        self.styles.height = max(len(rows), 1)
-        if text:
-            self._left = 0
-            self.update(Content.styled("\n".join(rows), "bold $text-warning"))
-        else:
-            self._tell(self._kept, wrong=True)
+        self._left = 0
+
+    def on_resize(self) -> None:
+        """The lines are other ones in another width."""
+        self._draw()
 
     def _tell(self, text: str, *, wrong: bool = False) -> None:
-        if self._is_spread:
-            self._is_spread = False
-            self.styles.height = 1
+        self._is_spread = False
         self.text = shown(" ".join(text.split()), ascii=bool(getattr(self.app, "ascii", False)))
-        line = fit(self.text, max(self.size.width, 1)).rstrip() if self.size.width else self.text
-        self.update(Content.styled(line, "bold $text-warning" if wrong else ""), layout=False)
+        self._wrong = wrong
+        self._draw()
+
+    def _draw(self) -> None:
+        width = max(self.app.size.width, 20)
+        rows = wrapped(self.text, width, MOST_ROWS)
+        if len(rows) != self._rows:
+            self._rows = len(rows)
+            self.styles.height = len(rows)
+        self.update(
+            Content.styled("\n".join(rows), "bold $text-warning" if self._wrong else ""), layout=False
+        )
 
     def tick(self) -> None:
         """A second has passed."""
