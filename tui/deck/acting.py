@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from taskdeck.engine.errors import TaskdeckError
 
 from .. import format as look
+from . import reads, tables
 from .screens.confirm import Confirm, Typed
 from .screens.page import Target
 from .widgets.panes import Table, moment
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 DEFER = 5.0
 """Seconds in which what waits can be taken back."""
+SAMPLES = 5
+"""Tasks that are told by what they are, where many are asked about."""
 FEW = 10
 """More tasks than these are asked about instead."""
 TOGGLES = {"resource": ("resource_enable", "resource_disable"), "route": ("route_enable", "route_disable")}
@@ -111,10 +114,23 @@ class Acting:
         elif len(ids) > FEW or verb == "kill":
             few = f"{verb} {len(ids)} tasks?" if len(ids) > 1 else f"{verb} {names(ids)}?"
             await self._deck.push_screen(
-                Confirm(few, _samples(ids), verb), lambda yes: self._begin(verb, ids) if yes else None
+                Confirm(few, await self._samples(ids), verb),
+                lambda yes: self._begin(verb, ids) if yes else None,
             )
         else:
             self._begin(verb, ids, delay=DEFER)
+
+    async def _samples(self, ids: Sequence[Any]) -> list[str]:
+        """What some of these tasks are, a line each: a number alone tells nobody what would end."""
+        first = list(ids[:SAMPLES])
+        try:
+            found = await self._deck.bridge.ask(reads.tasks(first))
+        except TaskdeckError:  # then they are asked about by their numbers
+            found = {}
+        told = [
+            f"{_name(each)} {tables.what(found[each])}" if each in found else _name(each) for each in first
+        ]
+        return [*told, f"and {len(ids) - SAMPLES:,} more"] if len(ids) > SAMPLES else told
 
     def import_list(self, found: Import | None) -> None:
         """Import a list of routes that was looked at, in a thread."""
@@ -224,10 +240,6 @@ def _held_by(target: Target, ids: Sequence[Any]) -> str:
 
 def _name(each: Any) -> str:
     return f"#{each}" if isinstance(each, int) else str(each)
-
-
-def _samples(ids: Sequence[Any]) -> str:
-    return names(ids[:5]) if len(ids) <= 5 else f"{', '.join(_name(each) for each in ids[:5])} and more"
 
 
 def _whole(ids: Sequence[Any]) -> list[str]:

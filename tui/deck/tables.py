@@ -132,6 +132,11 @@ def note(task: views.TaskView) -> str:
     return task.summary if task.type == "shell" or not task.key else task.key
 
 
+def what(task: views.TaskView) -> str:
+    """What it is: of a command the command, else the type."""
+    return task.summary if task.type == "shell" else task.type
+
+
 def _when(task: views.TaskView, now: datetime, room: int) -> str:
     """`for 4m16s` it has run, `in 4m13s` it starts, `2h ago` it ended or was last changed.
 

@@ -172,7 +172,8 @@ async def a_cancel_waits_for_second_thoughts_and_is_taken_back(opened: Open) -> 
 
 async def a_kill_asks_first(opened: Open) -> None:
     await opened.press("K")
-    await opened.reads("kill #")
+    await opened.reads("kill #4?")
+    await opened.reads("#4 echo waits")
     await opened.pilot.pause(0.5)
     await opened.press("y")
     await opened.reads("CANC  shell")
@@ -479,6 +480,20 @@ async def test_more_than_a_few_tasks_are_asked_about_first(seed: Seed) -> None:
         await opened.pilot.pause(0.5)
         await opened.press("y")
         await opened.reads("CANC  shell")
+
+
+async def test_a_question_shows_its_answers_in_any_room(seed: Seed) -> None:
+    for _ in range(12):
+        seed.task(payload={"argv": ["sh", "-c", "x" * 300]})
+    async with deck(seed.path) as opened:
+        await opened.press("2")
+        await opened.reads("of 12")
+        await opened.press("a", "K")
+        await opened.reads("kill 12 tasks?")
+        await opened.reads("and 7 more")
+        for size in ((80, 24), (40, 10), (34, 7), (24, 5)):
+            await opened.pilot.resize_terminal(*size)
+            await opened.becomes(lambda: "y kill" in opened.text)
 
 
 async def test_new_tasks_come_into_sight_and_the_cursor_stays_on_its_own(seed: Seed) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -24,15 +26,16 @@ class Confirm(ModalScreen[bool]):
         Binding("n,escape,q,enter", "answer(False)", "no", id="confirm.no"),
     ]
 
-    def __init__(self, question: str, samples: str, verb: str) -> None:
+    def __init__(self, question: str, samples: Sequence[str], verb: str) -> None:
         super().__init__()
         self._question, self._samples, self._verb = question, samples, verb
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="window small"):
+        with Vertical(classes="window small question"):
             yield Static(Content.styled(shown(self._question), "bold"), markup=False)
-            yield Static(Content(shown(self._samples)), markup=False)
-            yield Static(Content(f"\ny {self._verb}   n leave as it is"), markup=False)
+            for sample in self._samples:
+                yield Static(Content(shown(sample)), classes="sample", markup=False)
+            yield Static(Content(f"y {self._verb}   n leave as it is"), classes="answers", markup=False)
 
     def on_mount(self) -> None:
         self._since = moment()
@@ -53,14 +56,15 @@ class Typed(ModalScreen[bool]):
         self._hint = Static(Content(""), markup=False)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="window small"):
+        with Vertical(classes="window small question"):
             yield Static(Content.styled(shown(self._question), "bold"), markup=False)
             yield Static(Content(shown(self._told)), markup=False)
-            yield Static(
-                Content(f"\ntype {shown(self._word)} and Enter; Esc leaves it as it is"), markup=False
-            )
-            yield Input(compact=True, id="typed")
-            yield self._hint
+            with Vertical(classes="answers"):
+                yield Static(
+                    Content(f"type {shown(self._word)} and Enter; Esc leaves it as it is"), markup=False
+                )
+                yield Input(compact=True, id="typed")
+                yield self._hint
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
