@@ -50,7 +50,7 @@ from .rules.models import (
 )
 from .rules.needs import needs_text
 from .rules.redaction import Redactor, clean
-from .rules.selection import COMMAND_TYPE, Situation
+from .rules.selection import COMMAND_TYPE, Situation, no_handler
 from .rules.shaping import Row, Shaper, worker
 from .rules.storage import size_text
 from .rules.tasks import WAITING, TaskState
@@ -439,6 +439,15 @@ class View:
     def types(self) -> dict[str, TypeInfo]:
         """The handler types as the last worker published them: by name."""
         return {row["name"]: from_stored(row["settings"]) for row in self._reader.types()}
+
+    def unhandled(self) -> list[str]:
+        """A sentence for each type that has waiting tasks, and that the last worker had no handler for."""
+        types = frozenset(self.types())
+        lacking = [
+            name for name in self._reader.waiting_types() if name != COMMAND_TYPE and name not in types
+        ]
+        loaded = waiting.loaded(self._reader, types, self.now) if lacking else None
+        return [self.mask(no_handler(name, loaded)) for name in lacking if loaded is not None]
 
     def checkpoints(self, task_id: int) -> list[dict[str, Any]]:
         """The kept checkpoints of a task, newest first, their `data` decoded."""

@@ -88,6 +88,23 @@ class Gate(Struct, frozen=True):
     words: str = ""
 
 
+class Loaded(Struct, frozen=True):
+    """What the last worker could run, since when it was ready (UTC text; "" = unknown), and what failed to load."""
+
+    types: frozenset[str]
+    at: str = ""
+    problems: tuple[str, ...] = ()
+
+    def lacks(self, kind: str) -> bool:
+        """Had it no handler for this type?"""
+        return kind != COMMAND_TYPE and kind not in self.types
+
+    @property
+    def failed(self) -> str:
+        """`: failed to load: …`, to stand behind what came of it; empty where nothing failed."""
+        return f": failed to load: {'; '.join(self.problems)}" if self.problems else ""
+
+
 class Situation(Struct, frozen=True):
     """What decides at this moment. `caps` are the limits of types that have one; `held` maps scope → who holds it."""
 
@@ -108,6 +125,8 @@ class Situation(Struct, frozen=True):
     stopping: bool = False
     pause: str = ""
     """Why nothing new may start at all, with the remedy: what threatens the storage; empty = it may."""
+    loaded: Loaded | None = None
+    """None: nobody has told yet, or it does not matter here."""
     paused_by: Mapping[int, str] = field(default_factory=dict)
     """Tasks that a hold has paused → its scope."""
 
@@ -228,10 +247,18 @@ def explain(
     return ("it is due and starts with the next tick",)
 
 
+def no_handler(kind: str, loaded: Loaded) -> str:
+    """What is told of a type that nobody can run, where no worker is there now."""
+    at = f" (ready at {loaded.at})" if loaded.at else ""
+    return f"the last worker{at} had no handler for type {kind}{loaded.failed} (see: taskdeck config check)"
+
+
 def _blockers(candidate: Candidate, situation: Situation, taken: _Taken) -> list[str]:
     reasons = []
     if not situation.engine:
         reasons.append("no engine runs on this database (start one: taskdeck run)")
+        if situation.loaded is not None and situation.loaded.lacks(candidate.type):
+            reasons.append(no_handler(candidate.type, situation.loaded))
     if situation.stopping:
         reasons.append("the engine is stopping")
     if situation.pause:
@@ -300,7 +327,8 @@ def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
         return "no worker is ready yet"
     able = taken.able(candidate.type)
     if not able:
-        return f"no worker has a handler for type {candidate.type} (see: taskdeck worker list)"
+        failed = situation.loaded.failed if situation.loaded is not None else ""
+        return f"no worker has a handler for type {candidate.type}{failed} (see: taskdeck worker list)"
     if candidate.suspect:
         return "its worker was lost, so it waits for a worker of its own"
     kept = [worker.kept for worker in able if worker.kept is not None and worker.free > 0]

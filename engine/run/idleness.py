@@ -96,13 +96,18 @@ class Idleness:
         return await self._writer.write(tasks.unfinished, self._options.since, types)
 
     async def _end(self, left: dict[str, int]) -> None:
-        if left["stuck"]:
-            log.error(
-                "%s no handler and can't run (see: taskdeck list state:pending)",
-                counted(left["stuck"], "task has", "tasks have"),
-            )
         ended = await self._writer.write(tasks.ended_since, self._options.since)
-        log.info("nothing is left to do: %s", summary(ended, left["review"]))
+        told = summary(ended, left["review"])
+        if left["stuck"]:
+            failed = "; ".join(self._workforce.problems)
+            log.error(
+                "%s no handler and can't run%s (see: taskdeck config check, taskdeck list state:pending)",
+                counted(left["stuck"], "task has", "tasks have"),
+                f": failed to load: {failed}" if failed else "",
+            )
+            log.info("no other task is left to do: %s", told)
+        else:
+            log.info("nothing is left to do: %s", told)
         self.reached = True
         self._on_end(1 if left["failed"] or left["stuck"] else 6 if left["review"] else 0)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config
 from ..rules import holds
+from ..rules.filters import EventFilter
 from ..rules.models import NOT_ROLLED_BACK, PAUSED_BY_HOLD, ROLLED_BACK, STANDING, STRANDED
-from ..rules.selection import Candidate, Situation, WorkerRoom, explain
+from ..rules.selection import Candidate, Loaded, Situation, WorkerRoom, explain
 from ..rules.shaping import ending
 from ..rules.tasks import FINISHED, NEEDS_REVIEW, PAUSED, RUNNING, WAITING, TaskState
 from .policies import Policies
@@ -51,13 +52,15 @@ def situation(
     running: dict[str, int] = {}
     for attempt in attempts:
         running[attempt["type"]] = running.get(attempt["type"], 0) + 1
+    declared = frozenset(policies.declared)
+    unknown = {row["type"] for row in rows if row["state"] in WAITING} - declared
     return Situation(
         now=now,
         max_running=limit,
         running=running,
         caps=policies.caps(),
         held={hold["scope"]: hold["actor"] for hold in reader.holds()},
-        workers=_rooms(reader.workers(), attempts, frozenset(policies.declared), config.engine.slots),
+        workers=_rooms(reader.workers(), attempts, declared, config.engine.slots),
         pools=pools,
         routes=routes,
         gates=gates,
@@ -65,8 +68,25 @@ def situation(
         engine=engine,
         stopping=bool(said.get("stopping")),
         pause=(said.get("storage") or {}).get("pause", ""),
+        loaded=loaded(reader, declared, now) if unknown else None,
         paused_by=paused_by,
     )
+
+
+def loaded(reader: Reader, types: frozenset[str], now: str) -> Loaded | None:
+    """What the last worker has told of its handlers; None where none ever has. `types` are those that it published."""
+    if not types:
+        return None
+    ready = reader.events(EventFilter(types=("WORKER_READY",)), now=now, limit=1)
+    if not ready:  # it is in an archive
+        return Loaded(types)
+    worker = ready[0]["worker_id"]
+    failed = reader.events(
+        EventFilter(types=("WORKER_PROBLEM",), workers=((worker, worker),), reasons=("handlers",)),
+        now=now,
+        after=ready[0]["event_id"],
+    )
+    return Loaded(types, ready[0]["created_at"], tuple(each["message"] for each in failed))
 
 
 def waits(

@@ -18,7 +18,7 @@ from .conditions import Condition, both, branches, event_conditions, task_condit
 from .database_file import file_mark
 from .events import BEFORE_ALL
 from .read_only import open_read_only, stamp, unreadable
-from .tasks import BY_DUE, BY_LANE, FAMILY, LANES, WAITING_ROWS
+from .tasks import BY_DUE, BY_LANE, FAMILY, LANES, WAITING_ROWS, type_of_lane
 from .transaction import marks
 
 Row = dict[str, Any]
@@ -207,6 +207,10 @@ class Reader:
     def leftovers(self) -> list[Row]:
         """Processes that could not be ended and are not known to be gone."""
         return self._rows("SELECT * FROM leftover WHERE gone_at IS NULL ORDER BY id")
+
+    def waiting_types(self) -> list[str]:
+        """The types that have waiting tasks, by name."""
+        return sorted({type_of_lane(row["lane"]) for row in self._rows(LANES)})
 
     def types(self) -> list[Row]:
         """The handler types as the last worker published them."""

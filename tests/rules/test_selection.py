@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
 
-from taskdeck.engine.rules.selection import Candidate, Situation, WorkerRoom, choose, explain
+from taskdeck.engine.rules.selection import Candidate, Loaded, Situation, WorkerRoom, choose, explain
 from tests.faults import fault
 
 NOW = "2026-11-29T12:00:00.000000Z"
@@ -72,6 +72,23 @@ def test_a_type_that_no_worker_knows_waits_for_a_handler_and_commands_run_anywhe
     choice = choose([task(1, "ghost"), task(2, "shell"), task(3)], situation)
     assert [start.candidate.id for start in choice.starts] == [2, 3]
     assert "no worker has a handler for type ghost" in choice.waits[1][0]
+
+
+def test_a_type_that_the_last_worker_could_not_run_is_told_with_what_failed_to_load() -> None:
+    loaded = Loaded(
+        frozenset({"fetch", "http"}), NOW, ("tasks.py: ModuleNotFoundError: No module named 'x'",)
+    )
+    failed = "failed to load: tasks.py: ModuleNotFoundError: No module named 'x'"
+    without = replace(IDLE, workers=(), engine=False, loaded=loaded)
+    assert explain(task(1, "ghost"), without)[1:] == (
+        f"the last worker (ready at {NOW}) had no handler for type ghost: {failed} (see: taskdeck config check)",
+    )
+    for known in ("fetch", "shell"):
+        assert len(explain(task(1, known), without)) == 1
+    with_one = replace(IDLE, workers=(replace(W1, types=loaded.types),), loaded=loaded)
+    assert explain(task(1, "ghost"), with_one) == (
+        f"no worker has a handler for type ghost: {failed} (see: taskdeck worker list)",
+    )
 
 
 def test_a_suspect_has_its_worker_for_itself() -> None:

@@ -82,7 +82,7 @@ def test_status_is_one_object_with_and_without_a_database(taskdeck: Calls) -> No
     found = taskdeck("status", "--json").lines[0]
     assert found["counts"]["PENDING"] == 1
     names = "database exists engine stopping config counts workers holds leftovers anchor storage descendants"
-    names += " alerts gave_up answers"
+    names += " alerts unhandled gave_up answers"
     assert set(found) == set(nothing) == set(names.split())
 
 

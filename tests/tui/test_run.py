@@ -100,6 +100,28 @@ def test_a_run_says_why_the_task_that_it_waits_for_has_failed_and_no_secret_of_i
         assert "hunter22x" not in told
 
 
+def test_a_task_whose_handler_fails_to_load_is_told_as_such_in_the_run_and_after_it(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "tasks.py"
+    file.write_text(
+        'from taskdeck.engine import task\n\n@task("greet")\nasync def greet(ctx, params: dict): ...\n'
+    )
+    (taskdeck.folder / "config.toml").write_text('[taskdeck]\nhandlers = ["tasks.py"]\n')
+    taskdeck("add", "greet")
+    assert "handler" not in taskdeck("why", "1").out
+    file.write_text("import nosuch\n")
+    failed = f"failed to load: {file}: ModuleNotFoundError: No module named 'nosuch'"
+    with engine(taskdeck, "--until-idle") as running:
+        assert running.stderr
+        told = running.stderr.read().decode()
+        assert running.wait(30) == 1
+    assert f"1 task has no handler and can't run: {failed} (see: taskdeck config check" in told
+    assert "nothing is left" not in told
+    for words in (["why", "1"], ["status"]):
+        shown = " ".join(taskdeck(*words).out.split())
+        assert f"had no handler for type greet: {failed} (see: taskdeck config check)" in shown, shown
+    assert len(taskdeck("status", "--json").lines[0]["unhandled"]) == 1
+
+
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
     """And `status` says that a supervisor gave up until an engine starts again."""
     Path(f"{taskdeck.db}.gave-up").write_text(

@@ -75,11 +75,20 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "workers": view.workers(),
                 "holds": view.holds(),
                 "alerts": view.alerts(),
+                "unhandled": view.unhandled(),
                 "leftovers": view.leftovers(),
                 **_anchored(view),
             }
     except NotFound:
-        nothing = {"counts": {}, "workers": [], "holds": [], "alerts": [], "leftovers": [], "anchor": None}
+        nothing = {
+            "counts": {},
+            "workers": [],
+            "holds": [],
+            "alerts": [],
+            "unhandled": [],
+            "leftovers": [],
+            "anchor": None,
+        }
         engine = views.holder(line.config)
         told = description(line) if engine.running else {}  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
@@ -110,6 +119,7 @@ def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
             ("LEFT", "\n".join(map(task_page.left, found["leftovers"]))),
             ("ALERT", "\n".join(map(_alert, (found["storage"] or {}).get("alerts", ())))),
             ("ROUTES", "\n".join(map(_routes_alert, found["alerts"]))),
+            ("HANDLERS", "\n".join(task_page.local_times(look.tidy(each)) for each in found["unhandled"])),
             ("config", _settings(found["config"])),
             ("", other_settings(line, {"config": found["config"]})),
             ("database", found["database"] + ("" if found["exists"] else " (not made yet)")),
