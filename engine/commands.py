@@ -482,7 +482,9 @@ def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> l
         return submission.prepare(specs, redactor)
     from .run import throwaway
 
-    with throwaway.Handlers(config.taskdeck.handlers, config.handlers_root, clock) as handlers:
+    with throwaway.Handlers(
+        config.taskdeck.handlers, config.handlers_root, clock, config.engine.start_timeout
+    ) as handlers:
         prepared = submission.prepare(specs, redactor)
         handlers.check([(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE])
     return prepared
@@ -495,7 +497,9 @@ def survey_handlers(config: Config) -> Survey:
     """
     from .run import throwaway
 
-    return throwaway.survey(config.taskdeck.handlers, config.handlers_root, system_clock())
+    return throwaway.survey(
+        config.taskdeck.handlers, config.handlers_root, system_clock(), config.engine.start_timeout
+    )
 
 
 def make_redactor(config: Config) -> Any:

@@ -149,13 +149,20 @@ def task(
     return declare
 
 
-def load(entries: Sequence[str], root: Path, *, plugins: bool = True) -> Registry:
-    """Import handler files (relative to `root`), modules and, with `plugins`, entry points; never raises for theirs."""
+def load(
+    entries: Sequence[str], root: Path, *, plugins: bool = True, begins: Callable[[str], object] = str
+) -> Registry:
+    """Import handler files (relative to `root`), modules and, with `plugins`, entry points; never raises for theirs.
+
+    `begins` is told each before it is imported, since that may take for ever.
+    """
     root = root.resolve()
     registry = Registry({SHELL: _shell(), HTTP: _http()})
     for entry in entries:
+        begins(entry)
         _load_one(registry, entry, entry, root, lambda entry=entry: _import_entry(entry, root))
     for point in _plugins() if plugins else ():
+        begins(f"{point.name} = {point.value}")
         _load_one(
             registry,
             f"{point.name} = {point.value}",

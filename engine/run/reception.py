@@ -52,7 +52,7 @@ from .messages import (
 )
 from .policies import Policies
 from .recording import Recorder
-from .telling import counted
+from .telling import counted, handlers_named
 from .workforce import FORCE_SLACK, WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.reception")
@@ -408,8 +408,7 @@ class Reception:
     async def validate(self, type_name: str, payload: str) -> str:
         """Why a payload does not fit a type, or "". A ready worker is asked where the type's shape does not tell."""
         if not self._workforce.published.is_set():
-            async with asyncio.timeout(self.config.engine.start_timeout):
-                await self._workforce.published.wait()
+            await self._until_published()
         handle = self._workforce.able(type_name)
         if handle is None:
             known = ", ".join(sorted(self._workforce.types - {"shell"})) or "none"
@@ -427,6 +426,19 @@ class Reception:
         except TimeoutError:
             raise Unavailable(
                 "no worker answered in time whether the payload is valid", remedy="try again"
+            ) from None
+
+    async def _until_published(self) -> None:
+        """Wait until a worker has said what it can run. Raises `Unavailable`."""
+        within = self.config.engine.start_timeout
+        try:
+            async with asyncio.timeout(within):
+                await self._workforce.published.wait()
+        except TimeoutError:
+            raise Unavailable(
+                f"no worker came up within {within:g} s",
+                f"each loads {handlers_named(self.config.taskdeck.handlers)} first",
+                "see: taskdeck config check",
             ) from None
 
     def _validated(self, answer: Validated) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..rules.cleaning import clean
 from ..rules.payloads import decode
@@ -17,6 +17,11 @@ REMEDIES = ("NEEDS_REVIEW", "FAILED", "DEAD")
 def counted(number: int, one: str, many: str) -> str:
     """`1 task waits`, `2 tasks wait`."""
     return f"{number} {one if number == 1 else many}"
+
+
+def handlers_named(handlers: Sequence[str]) -> str:
+    """The handlers that a worker loads, for a message: `its handlers (tasks.py, more.py)`."""
+    return f"its handlers ({', '.join(handlers)})" if handlers else "its handlers"
 
 
 def short_error(stored: str | None, redact: Callable[[str], str] = str) -> str:

@@ -21,7 +21,7 @@ from ..rules.cleaning import clean
 from ..rules.fitting import surely_fits
 
 PATIENCE = 60.0
-"""Seconds in which the handlers must have been imported and all been answered."""
+"""Seconds in which handlers that are loaded must have answered all."""
 
 
 class Survey(NamedTuple):
@@ -38,8 +38,11 @@ class Survey(NamedTuple):
 class Handlers:
     """The process, from the start of a `with` to its end."""
 
-    def __init__(self, handlers: Sequence[str], root: Path, clock: Clock) -> None:
+    def __init__(self, handlers: Sequence[str], root: Path, clock: Clock, load_within: float = 30.0) -> None:
+        """`load_within`: seconds in which the handlers must have been imported, as many as a worker has."""
         self._clock = clock
+        self._load_within = load_within
+        self._begun = ""
         self._command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
         for handler in handlers:
             self._command += ["--handler", handler]
@@ -48,7 +51,7 @@ class Handlers:
         self._errors = tempfile.TemporaryFile()
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=self._errors)
-        self._until = self._clock.monotonic() + PATIENCE
+        self._until = self._clock.monotonic() + self._load_within
         return self
 
     def __exit__(
@@ -60,7 +63,9 @@ class Handlers:
 
     def survey(self) -> Survey:
         """What loads; to be asked once. Raises `Unavailable` when the handlers can't be asked."""
-        return Survey(**json.loads(self._first_line()))
+        found = Survey(**self._surveyed())
+        self._until = self._clock.monotonic() + PATIENCE
+        return found
 
     def check(self, specs: Sequence[tuple[str, str]]) -> None:
         """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
@@ -81,23 +86,40 @@ class Handlers:
                 lines.encode(), timeout=max(0.0, self._until - self._clock.monotonic())
             )
         except subprocess.TimeoutExpired:
-            raise _too_slow() from None
+            raise Unavailable(
+                f"the handlers did not answer within {PATIENCE:g} s",
+                remedy="look at what their payload types check",
+            ) from None
         answers = output.splitlines()
         if self._process.returncode or len(answers) != len(specs):
             raise self._mute()
         return [json.loads(answer) for answer in answers]
 
-    def _first_line(self) -> bytes:
+    def _surveyed(self) -> dict[str, Any]:
+        """The first line that tells more than what is being loaded."""
         assert self._process.stdout is not None
-        fd, line = self._process.stdout.fileno(), b""
-        while not line.endswith(b"\n"):
+        fd, rest = self._process.stdout.fileno(), b""
+        while True:
+            line, ended, behind = rest.partition(b"\n")
+            if ended:
+                told, rest = json.loads(line), behind
+                if "begins" not in told:
+                    return told
+                self._begun = told["begins"]
+                continue
             if not select.select([fd], [], [], max(0.0, self._until - self._clock.monotonic()))[0]:
-                raise _too_slow()
+                raise self._hanging()
             if not (data := os.read(fd, 1 << 16)):
                 self._process.wait()
                 raise self._mute()
-            line += data
-        return line
+            rest += data
+
+    def _hanging(self) -> Unavailable:
+        return Unavailable(
+            f"the handlers did not load within {self._load_within:g} s",
+            f"{clean(self._begun, limit=300)} was being loaded" if self._begun else "",
+            "look at what is done at its import; what must take so long: [engine] start_timeout",
+        )
 
     def _mute(self) -> Unavailable:
         self._errors.seek(0)
@@ -105,14 +127,10 @@ class Handlers:
         return Unavailable("the handlers could not be asked", told or f"exit code {self._process.returncode}")
 
 
-def survey(handlers: Sequence[str], root: Path, clock: Clock) -> Survey:
+def survey(handlers: Sequence[str], root: Path, clock: Clock, load_within: float) -> Survey:
     """What loads, in a process that is gone again. Raises `Unavailable` when the handlers can't be asked."""
-    with Handlers(handlers, root, clock) as process:
+    with Handlers(handlers, root, clock, load_within) as process:
         return process.survey()
-
-
-def _too_slow() -> Unavailable:
-    return Unavailable("the handlers did not load in time", remedy="look at what they do at import")
 
 
 def _unknown(type_name: str, types: Sequence[str], problems: Sequence[str]) -> InvalidPayload:

@@ -1,8 +1,9 @@
 """Does a payload fit its type? For the worker, and as a throw-away process for `add` where no engine runs.
 
-`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` says in a first line what loads, as
-`{"types": {name: shape}, "problems", "barren"}`, then answers each JSON line `{"type", "payload"}` with a line `{"problem"}`.
-Handlers are imported here so that neither CLI nor engine has to, once for however many questions.
+`python -m taskdeck.engine.run.validation --handlers-root DIR --handler X …` says in a line `{"begins"}` which file it imports
+now, before each, then what loads, as `{"types": {name: shape}, "problems", "barren"}`, and answers each JSON line
+`{"type", "payload"}` with a line `{"problem"}`. Handlers are imported here so that neither CLI nor engine has to, once for
+however many questions.
 """
 
 from __future__ import annotations
@@ -55,8 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(given.get("handlers-root") or Path.cwd()).resolve()
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever handler files print while they load must not stand among the answer
-    registry = load(given.all("handler"), root)
     with open(replies, "wb") as out:
+
+        def begins(which: str) -> None:
+            out.write(msgspec.json.encode({"begins": which}) + b"\n")
+            out.flush()
+
+        registry = load(given.all("handler"), root, begins=begins)
         out.write(msgspec.json.encode(survey(registry)) + b"\n")
         out.flush()
         for line in sys.stdin.buffer:

@@ -50,7 +50,7 @@ from .messages import Farewell, Outcome
 from .outcomes import Outcomes
 from .policies import Policies
 from .reception import Reception
-from .telling import counted
+from .telling import counted, handlers_named
 from .workforce import WorkerHandle, Workforce
 
 log = logging.getLogger("taskdeck.warden")
@@ -289,7 +289,14 @@ class Warden:
     async def _judge(self, handle: WorkerHandle, now: float) -> None:
         engine = self.config.engine
         if handle.process is not None and not handle.types and now - handle.started > engine.start_timeout:
-            log.error("worker %d did not come up within %.0f s", handle.id, engine.start_timeout)
+            log.error(
+                "worker %d did not come up within %.0f s: %s",
+                handle.id,
+                engine.start_timeout,
+                f"it was still loading {handlers_named(self.config.taskdeck.handlers)} (see: taskdeck config check)"
+                if handle.link is not None
+                else "it never spoke",
+            )
             self._doom(handle)
             return
         if now >= handle.end_by:

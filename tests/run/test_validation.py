@@ -145,7 +145,8 @@ def ask(question: dict[str, Any], *handlers: str) -> tuple[dict[str, Any], dict[
     done = subprocess.run(
         command, input=json.dumps(question) + "\n", stdout=subprocess.PIPE, text=True, check=True
     )
-    survey, answer = done.stdout.splitlines()
+    *begun, survey, answer = done.stdout.splitlines()
+    assert [json.loads(line) for line in begun] == [{"begins": handler} for handler in handlers]
     return json.loads(survey), json.loads(answer)
 
 
@@ -187,5 +188,26 @@ def test_handlers_that_end_the_process_are_told_of_with_their_last_words(tmp_pat
     with (
         pytest.raises(Unavailable, match="it is over"),
         Handlers(["mute.py"], tmp_path, SystemClock()) as process,
+    ):
+        process.survey()
+
+
+class _Hurried(SystemClock):
+    """All the time there is has gone by once the first line has come."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return 0.0 if self.looks <= 2 else 1e9
+
+
+def test_a_file_of_handlers_that_hangs_at_its_import_is_named_after_the_time_that_a_worker_has(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "hangs.py").write_text("import time\ntime.sleep(1000)\n")
+    with (
+        pytest.raises(Unavailable, match=r"did not load within 60 s: hangs\.py was being loaded \(look at"),
+        Handlers(["hangs.py"], tmp_path, _Hurried(), load_within=60.0) as process,
     ):
         process.survey()

@@ -122,6 +122,22 @@ def test_a_task_whose_handler_fails_to_load_is_told_as_such_in_the_run_and_after
     assert len(taskdeck("status", "--json").lines[0]["unhandled"]) == 1
 
 
+def test_handlers_that_hang_while_they_load_are_named_to_who_adds_and_by_the_engine(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "tasks.py"
+    file.write_text("import time\ntime.sleep(1000)\n")
+    (taskdeck.folder / "config.toml").write_text(
+        '[taskdeck]\nhandlers = ["tasks.py"]\n[engine]\nstart_timeout = "2s"\nheartbeat = "0.3s"\n'
+    )
+    assert "tasks.py was being loaded" in taskdeck("config", "check", code=78).err
+    assert "tasks.py was being loaded" in taskdeck("add", "greet", code=75).err
+    with engine(taskdeck) as running:
+        assert running.stderr
+        told = taskdeck("add", "greet", code=75).err
+        assert f"each loads its handlers ({file}) first (see: taskdeck config check)" in told
+        told = running.stderr.readline().decode()
+        assert f"it was still loading its handlers ({file}) (see: taskdeck config check)" in told
+
+
 def test_an_engine_with_another_configuration_is_named_where_a_handler_is_missed(taskdeck: Calls) -> None:
     """And `status` says that a supervisor gave up until an engine starts again."""
     Path(f"{taskdeck.db}.gave-up").write_text(
