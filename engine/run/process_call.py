@@ -110,7 +110,7 @@ class ProcessCall(ABC):
             ready = self._ready(channels.CHANNEL) if channels.is_free() else None
             async with self._commands.turns as turns:
                 # Not before: of hundreds that wait, each descriptor would be handed to each child, and closed there.
-                ours, theirs = ends = socket.socketpair()
+                ours, theirs = ends = _channel()
                 process = self._start(ready or self._ready(theirs.fileno()), theirs.fileno())
                 turns.began(process.pid)
             theirs.close()
@@ -288,6 +288,14 @@ class ProcessCall(ABC):
             act()
 
         self._tasks.append(asyncio.ensure_future(later()))
+
+
+def _channel() -> tuple[socket.socket, socket.socket]:
+    """Our end and the process's. Raises `CannotStart` where no descriptors are left."""
+    try:
+        return socket.socketpair()
+    except OSError as error:
+        raise CannotStart("no_resources", error.strerror or str(error)) from None
 
 
 def _cannot_start(error: CannotStart) -> Failure:

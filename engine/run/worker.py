@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -151,12 +152,15 @@ class Worker:
             Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
-        """The heartbeat thread."""
-        own = os.getpid()
+        """The heartbeat thread. It beats also while no descriptor is left to see by what memory we have."""
+        own, rss = os.getpid(), 0
         while True:
             executor = self.executor
             fences = executor.running() if executor else []
-            cpu, rss = identity.cpu_seconds(own) or 0.0, identity.rss_bytes(own) or 0
+            with suppress(OSError):
+                rss = identity.rss_bytes(own) or 0
+            used = os.times()
+            cpu = used.user + used.system
             self.uplink.post(Beat(fences, cpu, rss, executor is not None and executor.closing))
             if self._ended.wait(self._heartbeat):
                 return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -85,6 +87,31 @@ def test_a_reference_that_leads_nowhere_is_fatal_and_named(tmp_path: Path, value
         failure = double.failure(double.shell("true", env={"TOKEN": value}))
         assert failure["class_"] == "fatal"
         assert value in failure["message"]
+
+
+def test_a_command_for_which_no_descriptor_is_left_is_tried_again_as_one_that_cannot_start(
+    tmp_path: Path,
+) -> None:
+    with engine(tmp_path) as double:
+        assert double.outcome(double.shell("true")).kind == "succeeded"
+        soft, hard = resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE, (4, hard))
+        failure = double.failure(double.shell("true"))
+        assert (failure["class_"], failure["kind"]) == ("retryable", "cannot_start")
+        assert os.strerror(errno.EMFILE) in failure["message"]
+        resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert double.outcome(double.shell("true")).kind == "succeeded"
+
+
+def test_a_worker_that_has_no_descriptor_left_beats_on(tmp_path: Path) -> None:
+    with engine(tmp_path) as double:
+        eventually(lambda: double.all(m.Beat))
+        soft, hard = resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE, (4, hard))
+        beats = len(double.all(m.Beat))
+        eventually(lambda: len(double.all(m.Beat)) > beats + 2)
+        assert double.all(m.Beat)[-1].rss > 0
+        resource.prlimit(double.worker.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @fault("TF215")
