@@ -17,8 +17,9 @@ from . import __version__
 from .clock import Clock, system_clock
 from .config import Config
 from .edge.frames import MAX_BODY
-from .edge.identity import named_by
-from .edge.link import LinkError, connect
+from .edge.identity import STOPPED, alive, named_by
+from .edge.identity import state as process_state
+from .edge.link import Link, LinkError, connect
 from .edge.locks import DatabaseLock, Holder
 from .errors import (
     AlreadyRunning,
@@ -37,6 +38,7 @@ from .rules.selection import COMMAND_TYPE
 from .run import submission
 from .run.disk_fitness import refuse_unfit_disk
 from .run.messages import Call, Hello, Reply, encode, to_peer
+from .silence import Silence, on_silence
 from .store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ CHECK_FOR = 20.0
 """Seconds after which the checks of routes are answered with what is left of them, since hundreds may take minutes."""
 PING_WITHIN = 5.0
 """Seconds in which it says of itself how it is: one that can't is told of as silent."""
+DOUBT_AFTER = 1.0
+"""Seconds after which one that has not answered a verb is asked how it is."""
 _PAUSE = 0.02
 _IN_PARTS = ("route_check",)
 _AWAITED = ("stop", "restart", "ping", "route_check")
@@ -81,7 +85,7 @@ def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict
         holder = DatabaseLock.holder(config.db)
         if holder is not None and holder.role == "engine":
             try:
-                return _through_engine(holder, verb, args, actor)
+                return _through_engine(config, holder, verb, args, actor)
             except NoEngine:
                 pass  # it is starting and does not listen yet, or just ended
         else:
@@ -285,7 +289,8 @@ def import_list(
 # ---- through the engine -----------------------------------------------------------------------------------------------
 
 
-def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str) -> Any:
+def _through_engine(config: Config, holder: Holder, verb: str, args: dict[str, Any], actor: str) -> Any:
+    """Who leaves without an answer has closed the connection: what the engine had not begun by then it leaves alone."""
     asked = encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)])
     if len(asked) > MAX_BODY:
         raise UsageError(
@@ -295,12 +300,12 @@ def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str)
         )
     with connect(holder.socket, 5.0) as link:
         try:
-            link.send(asked)
-            body = link.receive(PING_WITHIN if verb == "ping" else ANSWER_WITHIN)
+            link.send(asked, ANSWER_WITHIN)
+            body = link.receive(PING_WITHIN) if verb == "ping" else _patiently(link, config, holder, actor)
         except LinkError as error:
             raise _unknown_fate(verb) from error
         except Unavailable as error:
-            raise _silent(holder, verb) from error
+            raise _unanswered(silence_of(config, holder), verb, args) from error
         if body is None:
             raise _unknown_fate(verb)
         reply = to_peer(body)[0]
@@ -308,6 +313,43 @@ def _through_engine(holder: Holder, verb: str, args: dict[str, Any], actor: str)
     if reply.error is not None:
         raise rebuild(reply.error)
     return reply.value
+
+
+def _patiently(link: Link, config: Config, holder: Holder, actor: str) -> bytes | None:
+    """The answer, however long it takes; who waits is told once that the engine says nothing of itself either."""
+    clock = system_clock()
+    deadline = clock.monotonic() + ANSWER_WITHIN
+    told = False
+    while True:
+        left = deadline - clock.monotonic()
+        try:
+            return link.receive(max(left, 0.0) if told else min(DOUBT_AFTER, max(left, 0.0)))
+        except Unavailable:
+            if told or left <= DOUBT_AFTER:
+                raise
+        try:
+            _through_engine(config, holder, "ping", {}, actor)
+        except TaskdeckError:
+            told = True
+            if alive(holder.identity):
+                on_silence.get()(silence_of(config, holder))
+
+
+def describe(config: Config, actor: str) -> tuple[dict[str, Any], Silence | None]:
+    """What the engine says of itself. Else nothing, and of one that holds the database its silence: the rule of it."""
+    try:
+        return call(config, "ping", actor), None
+    except TaskdeckError:
+        holder = DatabaseLock.holder(config.db)
+        return {}, silence_of(config, holder) if holder and holder.role == "engine" else None
+
+
+def silence_of(config: Config, holder: Holder) -> Silence:
+    """What can be told of an engine that did not say how it is within `PING_WITHIN`."""
+    from .run import supervisors
+
+    is_stopped = process_state(holder.pid) in STOPPED
+    return Silence(holder.pid, is_stopped, is_stopped or bool(supervisors.living(config.db)))
 
 
 def _unknown_fate(verb: str) -> Unavailable:
@@ -318,11 +360,15 @@ def _unknown_fate(verb: str) -> Unavailable:
     )
 
 
-def _silent(holder: Holder, verb: str) -> Unavailable:
+def _unanswered(silence: Silence, verb: str, args: Mapping[str, Any]) -> Unavailable:
+    """It is told as unknown: the engine may have begun it a moment before its asker left."""
+    look = "taskdeck list; with --key an add can safely be repeated"
+    if ids := [str(each) for each in args.get("ids", ()) if isinstance(each, int)]:
+        look = f"taskdeck show {ids[0]}" + (f" (and {len(ids) - 1} more)" if len(ids) > 1 else "")
     return Unavailable(
-        f"the engine (pid {holder.pid}) has not answered {verb!r}: it is stopped, or hangs",
-        "it may still carry it out",
-        f"look: taskdeck status; if it was stopped: kill -CONT {holder.pid}; with --key an add can safely be repeated",
+        f"the engine (pid {silence.pid}) has not answered {verb!r}: {silence.what}",
+        "it may still carry it out when it goes on",
+        f"{silence.remedy}; look then: {look}",
     )
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 from taskdeck.engine.errors import NotPermitted, TaskdeckError, UsageError
 from taskdeck.engine.garbage import YOUNG
 from taskdeck.engine.leaving import leave
+from taskdeck.engine.silence import Silence, on_silence
 
 from . import output
 from .commandline import CommandLine
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     output.prepare()
+    on_silence.set(_wait_audibly)
     try:
         return _told(arguments)
     except (
@@ -40,6 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):  # the reader went away (`| head -1`): end quietly, with nothing left to fail at exit
         output.silence()
         return BROKEN_PIPE
+
+
+def _wait_audibly(silence: Silence) -> None:
+    """A verb waits for an engine that says nothing."""
+    from taskdeck.engine import commands  # who waits for an engine has loaded it
+
+    output.note(
+        f"the engine (pid {silence.pid}) is silent: {silence}; this waits {commands.ANSWER_WITHIN:.0f} s for it. "
+        "Ctrl+C ends the wait: what the engine has not begun by then it leaves alone"
+    )
 
 
 def _told(arguments: Sequence[str]) -> int:

@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from taskdeck.engine.errors import TaskdeckError
-
 from .commandline import CommandLine
 
 
@@ -16,10 +14,7 @@ def description(line: CommandLine) -> dict[str, Any]:
     """What the engine says of itself; nothing where none answers."""
     from taskdeck.engine import commands
 
-    try:
-        return commands.call(line.config, "ping", line.actor)
-    except TaskdeckError:
-        return {}
+    return commands.describe(line.config, line.actor)[0]
 
 
 def asked_once(line: CommandLine) -> Callable[[], dict[str, Any]]:

@@ -32,6 +32,10 @@ if not sys.platform.startswith("linux") or not hasattr(os, "pidfd_open"):
 _STATE, _PARENT, _SESSION, _UTIME, _STIME, _THREADS, _START, _RSS = 0, 1, 3, 11, 12, 17, 19, 21
 
 
+STOPPED = ("T", "t")
+"""States of a process that is stopped or traced."""
+
+
 class Identity(msgspec.Struct, frozen=True):
     """One process, never confused with a later one of its pid. `start_time` in clock ticks since boot."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -53,6 +54,14 @@ class AsyncLink(asyncio.Protocol):
     def closed(self) -> bool:
         """Has it ended, from either side?"""
         return self._ended.is_set() or self._transport.is_closing()
+
+    def is_abandoned(self) -> bool:
+        """Has the peer closed it? The kernel is asked: what the peer said before may be read first, much later."""
+        if self._ended.is_set():
+            return True
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
 
     @property
     def unsent(self) -> int:

@@ -590,6 +590,9 @@ class Engine:
     async def _reply(
         self, link: AsyncLink, verb: str, calls: list[Call], behind: Sequence[asyncio.Task[None]] = ()
     ) -> None:
+        if link.is_abandoned():
+            log.warning("not begun, since who asked has gone: requests=%d", len(calls))
+            return
         self._calls += len(calls)
         try:
             bodies = _bodies(await self._answers(verb, calls))

@@ -14,7 +14,7 @@ import pytest
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import load
 from taskdeck.engine.edge.frames import MAX_BODY
-from taskdeck.engine.edge.link import open_link, serve
+from taskdeck.engine.edge.link import connect, open_link, serve
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import messages as m
 from taskdeck.engine.run.engine import Engine
@@ -110,6 +110,37 @@ async def test_answers_that_are_too_large_together_are_told_apart_and_one_that_i
         assert [reply.req for reply in replies] == list(range(9))
         assert [len(reply.value or "") for reply in replies] == [*[len(large)] * 4, 0, *[len(large)] * 4]
         assert "too large to be told" in replies[4].error["what"]
+        link.close()
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize("how", ["verbs", "together"])
+async def test_what_was_not_begun_when_its_asker_had_gone_is_not_carried_out(
+    tmp_path: Path, how: str
+) -> None:
+    done: list[str] = []
+
+    async def verb(engine: Engine, args: Any, actor: str) -> None:
+        done.append(actor)
+
+    async def together(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        done.extend(actor for _, actor in calls)
+        return [None] * len(calls)
+
+    ways: dict[str, Any] = {"verbs": {}, "together": {}}
+    ways[how] = {"pause": verb if how == "verbs" else together}
+    config = load(db=tmp_path / "t.db", environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    engine = Engine(config, ManualClock(), **ways, redactor=Redactor(), code_version="0")
+    server = await serve(tmp_path / "r" / "s.sock", engine._serve)
+    try:
+        for actor in ("gone", "there"):  # the loop does nothing meanwhile, as that of a stopped engine
+            link = connect(server.path, 5)
+            link.send(m.encode([m.Hello("client"), m.Call(1, "pause", {}, actor)]))
+            if actor == "gone":
+                link.close()
+        assert await asyncio.to_thread(link.receive, 10)
+        assert done == ["there"]
         link.close()
     finally:
         await server.close()

@@ -128,4 +128,4 @@ async def test_what_fails_with_one_call_is_that_calls_alone(monkeypatch: pytest.
 def test_what_is_too_large_to_be_asked_of_an_engine_is_refused_before_it_is_sent() -> None:
     nobody: Any = None
     with pytest.raises(UsageError, match="nothing was done"):
-        commands._through_engine(nobody, "submit", {"specs": ["x" * MAX_BODY]}, ANN)
+        commands._through_engine(nobody, nobody, "submit", {"specs": ["x" * MAX_BODY]}, ANN)

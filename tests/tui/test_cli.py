@@ -4,7 +4,6 @@ import errno
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -24,6 +23,7 @@ from taskdeck.tui.telling import MOST_LINES
 from tests.faults import fault
 from tests.seeded import Seed
 from tests.tui.calls import PROGRAM, Calls, without_database
+from tests.tui.frozen import frozen
 
 
 def files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -664,29 +664,49 @@ def test_a_file_that_can_not_be_read_keeps_nobody_from_the_engine_of_a_database_
 
 
 @fault("TF131")
-def test_an_engine_that_is_stopped_is_told_of_as_silent_and_its_end_is_not_waited_for(
+def test_an_engine_that_is_silent_is_told_of_and_its_end_is_not_waited_for(
     taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from taskdeck.engine import commands
 
-    monkeypatch.setattr(commands, "PING_WITHIN", 0.05)
-    monkeypatch.setattr(commands, "ANSWER_WITHIN", 0.05)
-    path = taskdeck.folder / "e.sock"
-    with socket.socket(
-        socket.AF_UNIX
-    ) as frozen:  # connections wait in its queue, as those of a stopped process do
-        frozen.bind(str(path))
-        frozen.listen(8)
-        with DatabaseLock(taskdeck.db, role="engine", incarnation="x", socket=path) as lock:
-            assert lock.acquire()
-            shown = taskdeck("status").out
-            assert f"does not answer: it begins, is stopped (kill -CONT {os.getpid()}), or hangs" in " ".join(
-                shown.split()
-            )
-            assert taskdeck("status", "--json").lines[0]["answers"] is False
-            err = taskdeck("add", "--", "true", code=75).err
-            assert f"(pid {os.getpid()}) has not answered 'submit'" in err
-            assert "it may still carry it out" in err
+    seed.task()
+    monkeypatch.setattr(commands, "ANSWER_WITHIN", 0.2)
+    with frozen(taskdeck.db, monkeypatch):
+        shown = " ".join(taskdeck("status").out.split())
+        assert "SILENT it does not answer: it begins, or hangs" in shown
+        assert f"no supervisor would end one that hangs: kill -KILL {os.getpid()}" in shown
+        assert taskdeck("status", "--json").lines[0]["answers"] is False
+        waits, ended = taskdeck("add", "--", "true", code=75).err.splitlines()
+        assert waits.startswith(f"taskdeck: the engine (pid {os.getpid()}) is silent: it begins, or hangs")
+        assert "Ctrl+C ends the wait" in waits
+        assert f"(pid {os.getpid()}) has not answered 'submit'" in ended
+        assert "it may still carry it out" in ended
+        assert "look then: taskdeck show 1" in taskdeck("pause", "1", code=75).err
+
+
+def test_a_verb_that_waited_for_a_silent_engine_is_answered_when_that_goes_on(
+    taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed.task()
+    with frozen(taskdeck.db, monkeypatch) as engine:
+        seen: list[str] = []
+
+        def goes_on(text: str) -> None:
+            seen.append(text)
+            engine.go_on(pause=[{"id": 1, "ok": True, "state": "PAUSED", "message": "paused"}])
+
+        monkeypatch.setattr(output, "note", goes_on)
+        assert taskdeck("pause", "1").out.startswith("#1")
+    assert len(seen) == 1
+
+
+def test_of_an_engine_that_is_stopped_nothing_is_promised_of_its_supervisor(
+    taskdeck: Calls, seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with frozen(taskdeck.db, monkeypatch):
+        monkeypatch.setattr("taskdeck.engine.commands.process_state", lambda pid: "T")
+        shown = " ".join(taskdeck("status").out.split())
+        assert f"it is stopped (kill -CONT {os.getpid()} lets it go on; nothing else does)" in shown
 
 
 def test_a_held_lock_shows_as_a_running_engine(taskdeck: Calls, seed: Seed) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from taskdeck.engine.errors import TaskdeckError
+from taskdeck.engine.errors import TaskdeckError, Unavailable
+from taskdeck.engine.silence import Silence
 
 from .. import format as look
 from . import reads, tables
@@ -152,7 +153,7 @@ class Acting:
     async def _undo(self) -> None:
         self._waiting = self._waiting[:-1]
         try:
-            last = await self._deck.bridge.act("undo")
+            last = await self._deck.bridge.act("undo", waits=lambda silence: self._wait("undo", silence))
         except TaskdeckError as error:
             self._deck.say(look.tidy(error.what))
         else:
@@ -183,10 +184,18 @@ class Acting:
 
     async def carry_out(self, verb: str, ids: Sequence[Any], **more: Any) -> None:
         """Ask the engine, tell what it answers. What was done loses its mark, what was refused keeps it."""
+        what, waited = f"{verb.replace('_', ' ')} {names(ids)}", list[Silence]()
+
+        def wait(silence: Silence) -> None:
+            waited.append(silence)
+            self._wait(what, silence)
+
         try:
-            answers = await self._deck.bridge.act(CALLED.get(verb, verb), ids=list(ids), **more)
+            answers = await self._deck.bridge.act(CALLED.get(verb, verb), waits=wait, ids=list(ids), **more)
         except TaskdeckError as error:
-            self._deck.say(str(error), wrong=True)
+            is_unknown = waited and isinstance(error, Unavailable)
+            before = f"{what} was not answered and may still be done: " if is_unknown else ""
+            self._deck.say(before + str(error), wrong=True)
             return
         except Exception as error:
             self._deck.say(f"{verb}: {type(error).__name__}: {error}", wrong=True)
@@ -201,6 +210,10 @@ class Acting:
             self.tick()
         else:
             self._tell(verb, answers)
+
+    def _wait(self, what: str, silence: Silence) -> None:
+        """Nobody has answered yet; what becomes of it is told when it is known."""
+        self._deck.say(f"{what} asked; the engine is silent: {silence}", wrong=True)
 
     def _unmark(self, done: Sequence[Any]) -> None:
         for table in self._deck.page.query(Table):

@@ -42,6 +42,7 @@ from .widgets.lines import Hints, Prompt, StatusLine, TooSmall
 from .widgets.panes import Table, moment
 from .widgets.rooms import Room
 
+GONE = "the engine has gone; what it ran goes on at the next start"
 ASKED_EVERY = 3.0
 """Seconds between two questions to the engine how it is."""
 SLOW_FOR = 10
@@ -120,6 +121,7 @@ class DeckApp(App[None], inherit_bindings=False):
         self._before = "overview"
         self._interrupted = -TWICE
         self._has_painted = False
+        self._asks_engine = False
         self._always_slow = os.environ.get("TASKDECK_SLOW", "0") not in ("", "0")
         self._slow_left = 0
         self.throughput = Throughput()
@@ -300,11 +302,9 @@ class DeckApp(App[None], inherit_bindings=False):
         had_engine = self.heading is not None and self.heading.engine.running
         self.heading = value
         if had_engine and not value.engine.running:
-            self.say(
-                "the engine has gone; what it ran goes on at the next start"
-                + ("" if self.read_only else " (:start)"),
-                wrong=True,
-            )
+            self.say(GONE + ("" if self.read_only else " (:start)"), wrong=True)
+        elif value.engine.running:
+            self._status.unsay(GONE)
         self._header.tell(value)
         self._tabs.tell(inbox=inbox(value))
 
@@ -327,11 +327,16 @@ class DeckApp(App[None], inherit_bindings=False):
         self.bridge.pace = SLOW_PACE if self._header.is_slow else PACE
 
     def _ask_engine(self) -> None:
-        if self.heading is not None and self.heading.engine.running:
-            self.run_worker(self._describe(), group="engine", exclusive=True, exit_on_error=False)
+        """Not again while an answer is waited for: a silent one takes longer than the pause between two questions."""
+        if self.heading is not None and self.heading.engine.running and not self._asks_engine:
+            self._asks_engine = True
+            self.run_worker(self._describe(), group="engine", exit_on_error=False)
 
     async def _describe(self) -> None:
-        self._header.describe(await self.bridge.describe())
+        try:
+            self._header.describe(*await self.bridge.describe())
+        finally:
+            self._asks_engine = False
 
     def say(self, text: str, *, wrong: bool = False) -> None:
         """Say something in the line of messages; it stays for some seconds."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from taskdeck.engine import views
 from taskdeck.engine.config import Config
 from taskdeck.engine.errors import NotFound, NotPermitted, TaskdeckError
+from taskdeck.engine.silence import Silence, on_silence
 
 if TYPE_CHECKING:
     from taskdeck.engine.commands import Import
@@ -127,13 +128,28 @@ class Bridge:
         self._wake.set()
         return await answer
 
-    async def act(self, verb: str, **args: Any) -> Any:
-        """Carry out a verb, through the engine or without one. Raises the `TaskdeckError` of the refusal."""
+    async def act(
+        self, verb: str, *, waits: Callable[[Silence], object] = lambda _: None, **args: Any
+    ) -> Any:
+        """Carry out a verb, through the engine or without one. Raises the `TaskdeckError` of the refusal.
+
+        `waits` hears, in the loop, that the engine is silent and its answer still waited for.
+        """
         if self.read_only:
             raise NotPermitted("this deck only reads", remedy="open it without --read-only")
         from taskdeck.engine import commands
 
-        found = await asyncio.to_thread(commands.call, self.config, verb, self._actor, **args)
+        loop = asyncio.get_running_loop()
+
+        def tell(silence: Silence) -> None:
+            with suppress(RuntimeError):  # the deck has gone
+                loop.call_soon_threadsafe(waits, silence)
+
+        def call() -> Any:
+            on_silence.set(tell)  # in a context of this thread's own
+            return commands.call(self.config, verb, self._actor, **args)
+
+        found = await asyncio.to_thread(call)
         self._wake.set()
         return found
 
@@ -164,20 +180,16 @@ class Bridge:
         self._wake.set()
         return done
 
-    async def describe(self) -> dict[str, Any]:
-        """What the engine says of itself; nothing where none answers. What is read from now on knows it too."""
+    async def describe(self) -> tuple[dict[str, Any], Silence | None]:
+        """What the engine says of itself, or its silence; neither where none works. What is read from now on knows it too."""
         from taskdeck.engine import commands
 
-        try:
-            told = await asyncio.to_thread(commands.call, self.config, "ping", self._actor)
-        except TaskdeckError:
-            told = {}
+        told, silence = await asyncio.to_thread(commands.describe, self.config, self._actor)
         before, self._told = self._told, told
-        if _decisive(before) != _decisive(
-            told
-        ):  # of this the database says nothing, so that nobody would look
+        # Of this the database says nothing, so that nobody would look.
+        if _decisive(before) != _decisive(told):
             self.forget()
-        return told
+        return told, silence
 
     # ---- the reading thread ----------------------------------------------------------------------------------------
 

@@ -9,11 +9,12 @@ import typer
 
 from taskdeck.engine import views
 from taskdeck.engine.errors import NotFound, NotPermitted
+from taskdeck.engine.silence import Silence
 
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
-from ..other_settings import description, other_settings
+from ..other_settings import other_settings
 from . import task_page
 from .task_page import STRANDED
 
@@ -47,23 +48,24 @@ UNSUPERVISED = "taskdeck stop, then taskdeck run   (no supervisor: after a crash
 
 
 def _show(line: CommandLine) -> None:
-    found = _gather(line)
+    found, silence = _gather(line)
     if line.json:
         output.json_line(found)
         return
-    for text in _human(found, line):
+    for text in _human(found, silence, line):
         output.line(text)
 
 
-def _gather(line: CommandLine) -> dict[str, Any]:
+def _gather(line: CommandLine) -> tuple[dict[str, Any], Silence | None]:
+    """All that is shown, and of an engine that does not answer its silence."""
     base: dict[str, Any] = {"database": str(line.config.db), "gave_up": views.gave_up(line.config) or None}
     try:
         with views.open_view(line.config) as view:
             engine = view.engine()
-            told = description(line) if engine.running else {}
+            told, silence = _ask(line) if engine.running else ({}, None)
             if told:  # a supervisor may have been killed since the engine noted it
                 engine = msgspec.structs.replace(engine, supervisor=told["supervisor_pid"])
-            return base | {
+            found = base | {
                 "exists": True,
                 "engine": engine,
                 "answers": bool(told) if engine.running else None,
@@ -79,6 +81,7 @@ def _gather(line: CommandLine) -> dict[str, Any]:
                 "leftovers": view.leftovers(),
                 **_anchored(view),
             }
+            return found, silence
     except NotFound:
         nothing = {
             "counts": {},
@@ -90,11 +93,19 @@ def _gather(line: CommandLine) -> dict[str, Any]:
             "anchor": None,
         }
         engine = views.holder(line.config)
-        told = description(line) if engine.running else {}  # its database may have been deleted under it
+        told, silence = (
+            _ask(line) if engine.running else ({}, None)
+        )  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
         running |= {"answers": bool(told) if engine.running else None}
         running |= {key: told.get(key) for key in ("config", "storage", "descendants")}
-        return base | {"exists": False} | running | nothing
+        return base | {"exists": False} | running | nothing, silence
+
+
+def _ask(line: CommandLine) -> tuple[dict[str, Any], Silence | None]:
+    from taskdeck.engine import commands  # only where there is an engine to ask
+
+    return commands.describe(line.config, line.actor)
 
 
 def _anchored(view: views.View) -> dict[str, Any]:
@@ -106,12 +117,12 @@ def _anchored(view: views.View) -> dict[str, Any]:
     return {"anchor": anchors[-1] if anchors else None}
 
 
-def _human(found: dict[str, Any], line: CommandLine) -> list[str]:
+def _human(found: dict[str, Any], silence: Silence | None, line: CommandLine) -> list[str]:
     running = found["engine"].running
     return look.fields(
         [
             ("engine", _engine(found["engine"], found["stopping"])),
-            ("SILENT", _silence(found)),
+            ("SILENT", f"it does not answer: {silence}" if silence else ""),
             ("tasks", _tasks(found["counts"], running=running or any(map(_goes_on, found["workers"])))),
             ("workers", _workers([each for each in found["workers"] if running or each.alive])),
             ("held", "\n".join(map(_hold, found["holds"]))),
@@ -164,14 +175,6 @@ def next_steps(counts: dict[str, int], engine: views.EngineView) -> list[str]:
 def _hold(hold: views.HoldView) -> str:
     what, target = views.hold_named(hold.scope), views.hold_target(hold.scope)
     return look.tidy(f"{what}, by {hold.actor} (let it go on: taskdeck resume {target})")
-
-
-def _silence(found: dict[str, Any]) -> str:
-    """What to do about an engine that holds its database and says nothing: it begins, is stopped, or hangs."""
-    if found["answers"] is not False:
-        return ""
-    pid = found["engine"].pid
-    return f"it does not answer: it begins, is stopped (kill -CONT {pid}), or hangs (its supervisor ends it after 30 s)"
 
 
 def _engine(engine: views.EngineView, stopping: bool) -> str:

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from taskdeck.engine import views
+from taskdeck.engine.silence import Silence
 
 from ... import format as look
 from ..reads import Heading
@@ -32,6 +33,7 @@ class Header(Static):
         self._waits = "reading"
         self._drawn: Content | None = None
         self._told: Mapping[str, Any] = {}
+        self._silence: Silence | None = None
         self.is_slow = False
         """Is the terminal slow, so that less is drawn?"""
 
@@ -40,9 +42,12 @@ class Header(Static):
         self._heading, self._trouble, self._waits = heading or self._heading, trouble, waits
         self.redraw()
 
-    def describe(self, told: Mapping[str, Any]) -> None:
-        """What the engine says of itself: whether it is stopping, and whether its newest configuration was refused."""
-        self._told = told
+    def describe(self, told: Mapping[str, Any], silence: Silence | None = None) -> None:
+        """What the engine says of itself: whether it is stopping, and whether its newest configuration was refused.
+
+        Or that it says nothing.
+        """
+        self._told, self._silence = told, silence
         self.redraw()
 
     def on_resize(self) -> None:
@@ -80,6 +85,9 @@ class Header(Static):
         engine = self._heading.engine
         if not engine.running:
             return [*marks, Content.styled(" NO ENGINE ", "bold reverse $text-warning")]
+        if self._silence and self._silence.pid == engine.pid:
+            told = "STOPPED" if self._silence.is_stopped else "SILENT"
+            return [*marks, Content.styled(f" ENGINE {told} ", "bold reverse $text-error")]
         since = ""
         if engine.since:
             since = f" up {look.span(views.seconds_between(engine.since, self._heading.at) // 60 * 60)}"

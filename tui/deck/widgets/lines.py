@@ -68,6 +68,12 @@ class StatusLine(Static):
         self._tell(text, wrong=wrong)
         self._left = STAYS * self._rows
 
+    def unsay(self, beginning: str) -> None:
+        """Take back what begins like this, if it is what was said last: it is no longer true."""
+        if self._left and self.text.startswith(beginning):
+            self._left = 0
+            self._tell(self._kept, wrong=True)
+
     def keep(self, text: str) -> None:
         """Show this trouble until another text, or none, is to be kept; what is said meanwhile stands before it."""
         if text != self._kept:
