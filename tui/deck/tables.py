@@ -49,7 +49,7 @@ def task_columns(width: int) -> list[Column]:
     when = Column("when", "WHEN", TIME, "right")
     if width < NARROW:
         short = Column("short when", "WHEN", SHORT_TIME, "right")
-        return [*head, Column("type", "TYPE", 16, flex=True), short]
+        return [*head, Column("what", "WHAT", 8, flex=True), short]
     if width < 90:
         tail = [Column("percent", "PROG", 4, "right"), Column("try", "TRY", 4), Column("held", "HOLDS", 10)]
         return [*head, Column("type", "TYPE", 16), *tail, when, Column("note", "NOTE", 14, flex=True)]
@@ -68,7 +68,7 @@ def short_task_columns(width: int) -> list[Column]:
     """For a pane among others."""
     head = [Column("glyph", "", 1), Column("id", "ID", 6), Column("state", "STATE", 5)]
     if width < NARROW:
-        return [*head, Column("type", "TYPE", 14), Column("note", "NOTE", 8, flex=True)]
+        return [*head, Column("what", "WHAT", 8, flex=True)]
     tail = [Column("percent", "PROG", 4, "right"), Column("when", "WHEN", TIME, "right")]
     return [*head, Column("type", "TYPE", 16), *tail, Column("note", "NOTE", 14, flex=True)]
 
@@ -87,6 +87,7 @@ def task_cells(task: views.TaskView, now: datetime, glyphs: Glyphs) -> Cells:
         "id": (str(task.id), ""),
         "state": (glyphs.plain(word), shape),
         "type": (task.type, ""),
+        "what": (_what_and_note(task), ""),
         "percent": ("-" if done is None else f"{done:.0f}%", ""),
         "bar": (bar(done), ""),
         "try": (task_page.attempt(task), ""),
@@ -135,6 +136,12 @@ def note(task: views.TaskView) -> str:
 def what(task: views.TaskView) -> str:
     """What it is: of a command the command, else the type."""
     return task.summary if task.type == "shell" else task.type
+
+
+def _what_and_note(task: views.TaskView) -> str:
+    """Both in one text, for a narrow screen: the command says more of which task it is than its type `shell`."""
+    said = note(task)
+    return what(task) if said == what(task) else f"{what(task)}  {said}"
 
 
 def _when(task: views.TaskView, now: datetime, room: int) -> str:

@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from taskdeck.engine import commands
 from taskdeck.engine.clock import ManualClock, SystemClock
+from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.tui.deck.screens.detail import DetailPage
 from taskdeck.tui.deck.widgets.lines import StatusLine
 from taskdeck.tui.deck.widgets.panes import ResourceTable
@@ -494,6 +495,18 @@ async def test_a_question_shows_its_answers_in_any_room(seed: Seed) -> None:
         for size in ((80, 24), (40, 10), (34, 7), (24, 5)):
             await opened.pilot.resize_terminal(*size)
             await opened.becomes(lambda: "y kill" in opened.text)
+
+
+async def test_an_alert_leaves_the_counts_in_sight_on_the_smallest_screen(filled: Seed) -> None:
+    filled.sql(
+        "INSERT INTO standing_alert(reason, subject, message, since) VALUES ('no_resource', 'gpu', 'all at fault', ?)",
+        "2026-11-29T12:00:00.000000Z",
+    )
+    with DatabaseLock(filled.path, role="engine", incarnation="x") as lock:
+        assert lock.acquire()
+        async with deck(filled.path, (40, 10)) as opened:
+            await opened.becomes(lambda: "NO RESOURCE" in opened.lines[0])
+            assert "RUN 1 WAIT 1" in opened.lines[0]
 
 
 async def test_new_tasks_come_into_sight_and_the_cursor_stays_on_its_own(seed: Seed) -> None:

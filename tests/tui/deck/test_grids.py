@@ -18,7 +18,7 @@ from tests.seeded import Seed
 from tests.tui.deck.decks import Open, deck
 
 GRIDS = Path(__file__).parent / "grids"
-SIZES = ((60, 20), (80, 24), (120, 40), (160, 48))
+SIZES = ((40, 10), (60, 20), (80, 24), (120, 40), (160, 48))
 AGO = "2026-11-29T11:58:00.000000Z"
 PAGES = {"overview": ["1"], "help": ["question_mark"], "tasks": ["escape", "2"]}
 """By which keys they come, one after the other."""

@@ -204,6 +204,14 @@ async def test_a_range_is_marked_from_one_press_to_the_next() -> None:
         assert app.widget.marked == {2, 3, 4}
 
 
+async def test_a_cell_that_is_cut_by_the_edge_says_so() -> None:
+    async with staged(listed(), (11, 4)) as (app, pilot):
+        app.widget.set_rows([1])
+        assert whole_grid(app.widget)[:2] == ["      ID T»", ">      1 c»"]
+        await resize(app, pilot, (12, 4))
+        assert whole_grid(app.widget)[:2] == ["      ID TY»", ">      1 csv"]
+
+
 async def test_columns_that_do_not_fit_are_scrolled_to() -> None:
     async with staged(listed(), (16, 4)) as (app, pilot):
         app.widget.set_rows([1])

@@ -33,7 +33,7 @@ def shown(text: str, *, ascii: bool = False) -> str:
     text = clean(text[: LONGEST * 8], keep="\n\t").replace("\t", "    ")
     text = text.replace("\n", "\\n" if ascii else "⏎")
     text = text if text.isascii() else _settled(text)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + _cut(ascii)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + cut_mark(ascii)
 
 
 def _settled(text: str) -> str:
@@ -55,7 +55,7 @@ def fit(text: str, width: int, align: Align = "left", *, ascii: bool = False) ->
         return ""
     length = cell_len(text)
     if length > width:
-        return set_cell_size(text, width - 1) + _cut(ascii)
+        return set_cell_size(text, width - 1) + cut_mark(ascii)
     blank = " " * (width - length)
     return blank + text if align == "right" else text + blank
 
@@ -84,7 +84,8 @@ def wrapped(text: str, width: int, most: int) -> list[str]:
 _MORE = " ..."
 
 
-def _cut(ascii: bool) -> str:
+def cut_mark(ascii: bool) -> str:
+    """What stands where a text was cut."""
     return ">" if ascii else "»"
 
 

@@ -15,6 +15,7 @@ from taskdeck.engine.silence import Silence
 from ... import format as look
 from ..reads import Heading
 from ..states import STYLES, TASKS, Glyphs
+from .cells import cut_mark
 
 ORDER = ("RUNNING", "PENDING", "RETRYING", "NEEDS_REVIEW", "LOST", "FAILED", "DEAD", "PAUSED", "SUCCESS")
 ALWAYS = ("RUNNING", "PENDING")
@@ -56,15 +57,19 @@ class Header(Static):
     def redraw(self) -> None:
         """Draw again, since the time or the room changed."""
         width = self.size.width or 80
-        left = [Content.styled("taskdeck", "bold"), *self._engine(), *self._held()]
-        left += [Content.styled("slow link", "reverse")] if self.is_slow else []
+        left = self._left()
         right = f"{look.here(views.now()):%H:%M}"
         room = width - len(right) - 1
         counts = self._counts()
+        least = sum(part.cell_length + 1 for part in counts[: len(ALWAYS)])
+        if sum(part.cell_length + 1 for part in left) - 1 + least > room:
+            left = self._left(brief=True)
         # Where not all have room with two blanks between them, they have one.
         needed = sum(part.cell_length + 2 for part in (*left, *counts)) - 2
         between = Content("  " if needed <= room else " ")
         line = between.join(left)
+        if line.cell_length + least > room and not self._trouble:
+            line = line.truncate(max(room - least - 1, 0), ellipsis=False) + cut_mark(self._glyphs.ascii_only)
         for part in counts:
             longer = line + between + part
             if longer.cell_length > room:
@@ -76,7 +81,13 @@ class Header(Static):
             self._drawn = line
             self.update(line, layout=False)
 
-    def _engine(self) -> list[Content]:
+    def _left(self, *, brief: bool = False) -> list[Content]:
+        """Who runs and what is wrong; `brief` where the counts would have no room beside it."""
+        name = [] if brief else [Content.styled("taskdeck", "bold")]
+        slow = [Content.styled("slow link", "reverse")] if self.is_slow else []
+        return [*name, *self._engine(brief=brief), *self._held(), *slow]
+
+    def _engine(self, *, brief: bool) -> list[Content]:
         marks = [Content.styled("[RO]", "bold")] if self._read_only else []
         if self._trouble:
             return [*marks, Content.styled(f" {look.tidy(self._trouble)} ", "bold reverse $text-error")]
@@ -89,7 +100,7 @@ class Header(Static):
             told = "STOPPED" if self._silence.is_stopped else "SILENT"
             return [*marks, Content.styled(f" ENGINE {told} ", "bold reverse $text-error")]
         since = ""
-        if engine.since:
+        if engine.since and not brief:
             since = f" up {look.span(views.seconds_between(engine.since, self._heading.at) // 60 * 60)}"
             since = since.replace("m00s", "m").replace(" 0s", " <1m")
         word = "stopping" if self._told.get("stopping") else "engine"

@@ -17,7 +17,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from .cells import fit, shown
+from .cells import cut_mark, fit, shown
 from .columns import Cell, Column, Id, Provider, widths
 from .row_ids import Unread
 from .row_window import RowWindow, find
@@ -270,11 +270,26 @@ class VirtualList(RowWindow, can_focus=True):
     def _whole(self, sign: str, cells: Strip) -> Strip:
         """A line as wide as the widget: the sign stays, the cells are scrolled sideways."""
         room, style = max(self.size.width - 1, 0), self.look("")
-        cells = cells.crop_extend(self._left, self._left + room, style)
+        cells = self._cut(cells, self._left + room).crop_extend(self._left, self._left + room, style)
         first = next(iter(cells), None)
         if sign == " " and first is not None and first.style is not None and not first.style.reverse:
             style = first.style  # a blank looks the same, and another style costs bytes
         return Strip([Segment(sign, style), *cells]).simplify()
+
+    def _cut(self, cells: Strip, end: int) -> Strip:
+        """A line that is seen up to `end`: a cell that is cut there says so, else it is read as another value."""
+        if cells.cell_length <= end or end < 1:
+            return cells
+        edge = -1
+        for width in self._layout():
+            edge += width + 1
+            if edge >= end:
+                break
+        if not cells.crop(end, edge).text.strip():
+            return cells
+        kept = cells.crop(0, end - 1)
+        style = next(iter(cells.crop(end - 1, end))).style
+        return Strip([*kept, Segment(cut_mark(self.ascii), style)])
 
     def _titles(self) -> Strip:
         return self._whole(" ", self._line([(column.title, "title") for column in self._columns]))
