@@ -167,6 +167,17 @@ def test_with_an_engine_the_reasons_are_those_of_the_scheduler(seed: Seed, view:
         assert held_back in view.why(first)[1]
 
 
+def test_where_no_worker_is_ready_it_is_told_which_one_starts_and_what_it_loads_first(seed: Seed) -> None:
+    seed.sql("UPDATE worker SET state = 'STARTING' WHERE id = ?", seed.worker())
+    task_id = seed.task()
+    (seed.path.parent / "tasks.py").touch()
+    config = settings(seed, 'handlers = ["tasks.py"]\n')
+    with held(seed.path, role="engine", incarnation="x"), open_view(config, seed.clock) as view:
+        (told,) = view.why(task_id)[1]
+    assert told.startswith("no worker is ready yet: worker 1 starts since 2026-")
+    assert told.endswith(f", and loads its handlers ({seed.path.parent / 'tasks.py'}) first")
+
+
 def test_what_only_the_engine_knows_of_why_nothing_starts_is_told_by_every_look_at_a_task(seed: Seed) -> None:
     seed.running(seed.worker())
     task_id = seed.task()

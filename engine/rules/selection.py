@@ -114,6 +114,8 @@ class Situation(Struct, frozen=True):
     caps: Mapping[str, int] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     workers: tuple[WorkerRoom, ...] = ()
+    starting: str = ""
+    """What the workers that are not ready yet do, in words; empty = unknown."""
     pools: Mapping[str, PoolRoom] = field(default_factory=dict)
     routes: Mapping[str, PoolRoom] = field(default_factory=dict)
     """By group and by id."""
@@ -324,7 +326,7 @@ def _worker_for(candidate: Candidate, taken: _Taken) -> _Worker | None:
 
 def _no_room(candidate: Candidate, situation: Situation, taken: _Taken) -> str:
     if not situation.workers:
-        return "no worker is ready yet"
+        return f"no worker is ready yet{f': {situation.starting}' if situation.starting else ''}"
     able = taken.able(candidate.type)
     if not able:
         failed = situation.loaded.failed if situation.loaded is not None else ""

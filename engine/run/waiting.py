@@ -16,6 +16,7 @@ from ..rules.selection import Candidate, Loaded, Situation, WorkerRoom, explain
 from ..rules.shaping import ending
 from ..rules.tasks import FINISHED, NEEDS_REVIEW, PAUSED, RUNNING, WAITING, TaskState
 from .policies import Policies
+from .telling import handlers_named
 
 if TYPE_CHECKING:
     from ..store.inventory_reading import Moment
@@ -46,6 +47,7 @@ def situation(
     if not any(row["state"] in WAITING for row in rows):
         return Situation(now=now, max_running=limit, engine=engine, paused_by=paused_by)
     said = told() if engine else {}
+    workers = reader.workers()
     attempts = reader.running_attempts()
     pools, routes = inventory_reading.rooms(reader, now)
     gates, refused = inventory_reading.gates(reader, moment(), config.circuit)
@@ -60,7 +62,8 @@ def situation(
         running=running,
         caps=policies.caps(),
         held={hold["scope"]: hold["actor"] for hold in reader.holds()},
-        workers=_rooms(reader.workers(), attempts, declared, config.engine.slots),
+        workers=_rooms(workers, attempts, declared, config.engine.slots),
+        starting=_starting(workers, config.taskdeck.handlers),
         pools=pools,
         routes=routes,
         gates=gates,
@@ -120,6 +123,16 @@ def waits(
 def _candidate(row: Row, policies: Policies) -> Candidate:
     same = ("id", "type", "state", "effective_priority", "next_run_at", "suspect", "target")
     return Candidate(**{name: row[name] for name in same}, **policies.needs_of(row))
+
+
+def _starting(workers: list[Row], handlers: Sequence[str]) -> str:
+    """What the first of the workers that start does, since when."""
+    first = next((worker for worker in workers if worker["state"] == "STARTING"), None)
+    if first is None:
+        return ""
+    return (
+        f"worker {first['id']} starts since {first['started_at']}, and loads {handlers_named(handlers)} first"
+    )
 
 
 def _rooms(

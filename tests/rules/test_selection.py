@@ -135,6 +135,8 @@ def test_who_waits_for_workers_that_suspects_have_for_themselves_is_told_for_who
 def test_without_an_engine_or_workers_it_says_so() -> None:
     assert "no engine runs" in explain(task(1), replace(IDLE, engine=False))[0]
     assert explain(task(1), replace(IDLE, workers=())) == ("no worker is ready yet",)
+    starting = replace(IDLE, workers=(), starting="worker 1 starts")
+    assert explain(task(1), starting) == ("no worker is ready yet: worker 1 starts",)
 
 
 def test_what_lets_nothing_start_is_told_instead_of_what_it_brings_about() -> None:
