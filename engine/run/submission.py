@@ -33,6 +33,7 @@ ARGUMENT_LIMIT = 131_071
 KEY_LIMIT = 300
 PRIORITIES = range(0, 1_000_001)
 RETRIES = range(0, 10_001)
+IDS = range(1, 2**53)
 MOST_ALIKE = 1000
 """Kinds of tasks that are kept: what differs in a time or a target each time gains nothing."""
 _NUMBERS, _TEXTS = (int, float, bool), (str, bytes)
@@ -168,8 +169,8 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
         priority=_whole(spec, "priority", PRIORITIES, 100),
         scheduled_at=_when(spec.get("not_before")),
         key=_key(spec.get("key"), redactor),
-        schedule=spec.get("schedule"),
-        parent_id=spec.get("parent"),
+        schedule=_schedule(spec.get("schedule"), redactor),
+        parent_id=_whole(spec, "parent", IDS, None),
         tags=encode(_tags(spec.get("tags") or [], redactor)),
         timeout=_timeout(spec.get("timeout")),
         max_retry=_whole(spec, "max_retry", RETRIES, None),
@@ -344,6 +345,16 @@ def _key(value: Any, redactor: Redactor) -> str | None:
     if not isinstance(value, str) or not value or len(value) > KEY_LIMIT or not value.isprintable():
         raise UsageError(f"a key is 1 to {KEY_LIMIT} printable characters", f"this is {str(value)[:40]!r}")
     _refuse_secrets(redactor, value, "key")
+    return value
+
+
+def _schedule(value: Any, redactor: Redactor) -> str | None:
+    """The name of the schedule that it comes from."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not TYPE_NAME.fullmatch(value):
+        raise UsageError(f"bad name of a schedule {value!r:.60}", "use 1 to 64 of A-Z a-z 0-9 _ . : -")
+    _refuse_secrets(redactor, value, "schedule")
     return value
 
 

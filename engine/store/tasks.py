@@ -6,7 +6,7 @@ the state (and fence) that the caller saw, and adds the one event of the change 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -79,7 +79,10 @@ class Claim(NamedTuple):
 
 
 def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
-    """Insert a task with its TASK_CREATED event. A known idempotency key returns the task that has it: (id, created)."""
+    """Insert a task with its TASK_CREATED event. A known idempotency key returns the task that has it: (id, created).
+
+    Raises `NotFound` where its parent is not here.
+    """
     if new.key is not None:
         known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (new.key,)).fetchone()
         known = (
@@ -90,19 +93,30 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
         )
         if known:
             return known[0], False
+    _see_parents(tx, (new,))
     task_id = insert_one(tx.connection, *_CREATE, _values(tx, new))
     tx.add([(task_id, *_created(tx, new, actor))])
     return task_id, True
 
 
 def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]:
-    """Insert tasks without an idempotency key (one at least), each with its event, by few statements. Returns their ids."""
+    """Insert tasks without an idempotency key (one at least), each with its event, by few statements. Returns their ids.
+
+    Raises `NotFound` where the parent of one is not here.
+    """
+    _see_parents(tx, new)
     last = tx.connection.execute(_LAST_ID).fetchone()[0]
     _insert_all(tx, new)
     ids = range(last + 1, last + 1 + len(new))
     assert tx.connection.execute(_SINCE, (last,)).fetchone() == (ids[0], ids[-1], len(ids))
     _tell_all(tx, ids, new, actor)
     return list(ids)
+
+
+def _see_parents(tx: Transaction, new: Iterable[NewTask]) -> None:
+    for parent_id in {each.parent_id for each in new}:
+        if parent_id is not None and not tx.row("SELECT 1 FROM task WHERE id = ?", parent_id):
+            raise _not_here(tx, parent_id)
 
 
 def _insert_all(tx: Transaction, new: Sequence[NewTask]) -> None:

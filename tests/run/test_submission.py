@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from taskdeck.engine import commands
 from taskdeck.engine.commands import TOGETHER
 from taskdeck.engine.edge.frames import MAX_BODY
-from taskdeck.engine.errors import InvalidPayload, StorageTrouble, TaskdeckError, UsageError
+from taskdeck.engine.errors import (
+    InvalidPayload,
+    NotFound,
+    SecretInInput,
+    StorageTrouble,
+    TaskdeckError,
+    UsageError,
+)
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
 from taskdeck.engine.run.submission import prepare, submit_each
@@ -32,6 +39,8 @@ SPECS = st.fixed_dictionaries(
         "needs": st.sampled_from([["phone:2"], ["?"], 5]),
         "target": st.sampled_from(["a.example", "no host!"]),
         "allow_direct": st.sampled_from([True, 1, None]),
+        "parent": st.sampled_from([1, 0, True, "1", [1]]),
+        "schedule": st.sampled_from(["nightly", "no schedule!", 7, {}]),
         "more": st.just(1),
     },
 )  # fmt: skip
@@ -88,6 +97,24 @@ def test_one_that_can_not_be_written_keeps_none_of_the_others(scratch: Scratch) 
         (first[0]["id"], "1"),
         (last[0]["id"], "3"),
     ]
+
+
+@pytest.mark.parametrize(
+    "specs", [[{"type": "fetch"}, {"type": "fetch", "parent": 2}], [{"type": "fetch", "parent": 2}]]
+)
+def test_a_task_whose_parent_is_not_here_is_refused_with_its_list(
+    scratch: Scratch, specs: list[dict[str, Any]]
+) -> None:
+    first = scratch.add()
+    with pytest.raises(NotFound, match="there is no task #2"):
+        scratch.do(submission.submit, prepare(specs, Redactor([])), ANN)
+    (told,) = scratch.do(submission.submit, prepare([{"type": "fetch", "parent": first}], Redactor([])), ANN)
+    assert scratch.row(told["id"])["parent_id"] == first
+
+
+def test_no_secret_is_taken_as_the_name_of_a_schedule() -> None:
+    with pytest.raises(SecretInInput):
+        prepare([{"type": "fetch", "schedule": SECRET}], Redactor([SECRET]))
 
 
 def test_trouble_of_the_store_is_nobodys_own(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
