@@ -7,13 +7,20 @@ does not, and costs a millisecond to import. Must not know what is said over the
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of a host is tried beside the first."""
+
+
+_RESET = struct.pack("ii", 1, 0)
+"""Linger for no time: what closes the socket resets the connection."""
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -35,5 +42,16 @@ def cut(sock: socket.socket) -> None:
 
     To close the socket instead would take the descriptor from under a transport that still watches it.
     """
-    with suppress(OSError):  # not connected, or closed already
+    if sock.fileno() < 0:
+        return
+    with suppress(OSError):  # it is not connected
+        if _has_unread(sock):
+            # To close it with this unread would reset it, but the transport reads it first: a peer that sends without end,
+            # into a window that is full, would not learn for a minute that nobody is there.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         sock.shutdown(socket.SHUT_RDWR)
+
+
+def _has_unread(sock: socket.socket) -> bool:
+    (count,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
+    return count > 0

@@ -596,14 +596,16 @@ async def _typed_fast(opened: Open, first: str, turns: int, *others: str) -> Non
 
 
 async def test_stop_ends_the_supervisor_of_an_engine_that_died_before_it_starts_another(seed: Seed) -> None:
-    with supervised(seed.path, DIES) as supervisor:
-        assert supervisor.stdout
-        async with deck(seed.path) as opened:
+    async with deck(seed.path) as opened:
+        await opened.press(
+            "colon", *"stop"
+        )  # one that dies over and over is given up after a second and a half
+        with supervised(seed.path, DIES) as supervisor:
+            assert supervisor.stdout
             assert supervisor.stdout.readline() == "died\n"
-            await opened.press("colon")
-            await opened.type("stop")
+            await opened.press("enter")
             await opened.reads(f"its supervisor was ended before another came: pid {supervisor.pid}")
-        assert supervisor.wait(5) == 0
+            assert supervisor.wait(5) == 0
 
 
 async def test_stop_without_an_engine_says_so_and_a_deck_that_only_reads_stops_nothing(seed: Seed) -> None:
@@ -611,7 +613,7 @@ async def test_stop_without_an_engine_says_so_and_a_deck_that_only_reads_stops_n
         await opened.press("colon")
         await opened.type("stop")
         await opened.reads("the engine was not running")
-    with supervised(seed.path, DIES) as supervisor:
+    with supervised(seed.path, "import signal; signal.pause()") as supervisor:
         async with deck(seed.path, read_only=True) as opened:
             await opened.press("colon")
             await opened.type("stop")
