@@ -17,8 +17,8 @@ from taskdeck.tui.deck.app import DeckApp
 from tests.journeys.decks import TASKDECK
 
 SIZE = (100, 30)
-SHOWS = re.compile(r"engine up.*RUN \d\d.* RETRY .* in use +#.* rests ", re.DOTALL)
-"""All of this, in this order: an engine, tasks that run, retries, a resource in use, a route that rests."""
+SHOWS = re.compile(r"engine up.*RUN \d.* RETRY .* in use +[\d.]* *#", re.DOTALL)
+"""All of this, in this order: an engine, tasks that run, retries, a resource or route in use."""
 CELL = 12.2
 """Width of a character."""
 PATIENCE = 60.0
