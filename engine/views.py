@@ -50,7 +50,7 @@ from .rules.models import (
 )
 from .rules.needs import needs_text
 from .rules.redaction import Redactor, clean
-from .rules.selection import COMMAND_TYPE, Situation, no_handler
+from .rules.selection import COMMAND_TYPE, Loaded, Situation, no_handler
 from .rules.shaping import Row, Shaper, worker
 from .rules.storage import size_text
 from .rules.tasks import WAITING, TaskState
@@ -443,9 +443,7 @@ class View:
     def unhandled(self) -> list[str]:
         """A sentence for each type that has waiting tasks, and that the last worker had no handler for."""
         types = frozenset(self.types())
-        lacking = [
-            name for name in self._reader.waiting_types() if name != COMMAND_TYPE and name not in types
-        ]
+        lacking = list(filter(Loaded(types).lacks, self._reader.waiting_types()))
         loaded = waiting.loaded(self._reader, types, self.now) if lacking else None
         return [self.mask(no_handler(name, loaded)) for name in lacking if loaded is not None]
 

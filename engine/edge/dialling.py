@@ -17,8 +17,6 @@ from typing import Any
 
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of a host is tried beside the first."""
-
-
 _RESET = struct.pack("ii", 1, 0)
 """Linger for no time: what closes the socket resets the connection."""
 

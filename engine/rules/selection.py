@@ -6,7 +6,7 @@ blocked ones never hide ready ones) and the situation. The same function answers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -88,6 +88,11 @@ class Gate(Struct, frozen=True):
     words: str = ""
 
 
+def failed_to_load(problems: Sequence[str]) -> str:
+    """`: failed to load: …`, to stand behind what came of it; empty where nothing failed."""
+    return f": failed to load: {'; '.join(problems)}" if problems else ""
+
+
 class Loaded(Struct, frozen=True):
     """What the last worker could run, since when it was ready (UTC text; "" = unknown), and what failed to load."""
 
@@ -101,8 +106,8 @@ class Loaded(Struct, frozen=True):
 
     @property
     def failed(self) -> str:
-        """`: failed to load: …`, to stand behind what came of it; empty where nothing failed."""
-        return f": failed to load: {'; '.join(self.problems)}" if self.problems else ""
+        """What failed to load, to stand behind what came of it."""
+        return failed_to_load(self.problems)
 
 
 class Situation(Struct, frozen=True):
@@ -205,8 +210,6 @@ class _Taken:
             worker.kept = (candidate.id,)
         if self.gates and candidate.place in self.gates:
             self.gates[candidate.place] -= 1
-        if not candidate.needs and not candidate.route:
-            return
         for pool, count in candidate.needs.items():
             self.pools[pool] -= count
         if candidate.route and self.routes[candidate.route] > 0:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..clock import Clock
+from ..rules.selection import failed_to_load
 from ..rules.tasks import RETRYING
 from ..rules.timing import add_seconds, parse_utc
 from ..store import tasks
@@ -99,11 +100,10 @@ class Idleness:
         ended = await self._writer.write(tasks.ended_since, self._options.since)
         told = summary(ended, left["review"])
         if left["stuck"]:
-            failed = "; ".join(self._workforce.problems)
             log.error(
                 "%s no handler and can't run%s (see: taskdeck config check, taskdeck list state:pending)",
                 counted(left["stuck"], "task has", "tasks have"),
-                f": failed to load: {failed}" if failed else "",
+                failed_to_load(self._workforce.problems),
             )
             log.info("no other task is left to do: %s", told)
         else:

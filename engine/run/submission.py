@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..store.transaction import Transaction
 
 TYPE_NAME = pattern(r"[A-Za-z0-9_.:-]{1,64}")
+NAMED_BY = "use 1 to 64 of A-Z a-z 0-9 _ . : -"
 ARGUMENT_LIMIT = 131_071
 """The kernel takes no longer argument (bytes)."""
 KEY_LIMIT = 300
@@ -189,7 +190,7 @@ def _what(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:
         return COMMAND_TYPE, encode(_command(command, redactor))
     type_name = spec.get("type")
     if not isinstance(type_name, str) or not TYPE_NAME.fullmatch(type_name):
-        raise UsageError(f"bad task type {type_name!r}", "use 1 to 64 of A-Z a-z 0-9 _ . : -")
+        raise UsageError(f"bad task type {type_name!r}", NAMED_BY)
     return type_name, _payload(type_name, spec.get("payload"), redactor)
 
 
@@ -353,7 +354,7 @@ def _schedule(value: Any, redactor: Redactor) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not TYPE_NAME.fullmatch(value):
-        raise UsageError(f"bad name of a schedule {value!r:.60}", "use 1 to 64 of A-Z a-z 0-9 _ . : -")
+        raise UsageError(f"bad name of a schedule {value!r:.60}", NAMED_BY)
     _refuse_secrets(redactor, value, "schedule")
     return value
 

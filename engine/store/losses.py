@@ -7,13 +7,13 @@ exactly the rows that it was meant for raises `IllegalTransition`: the caller's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..rules.losses import Loss
 from ..rules.tasks import LOST, NEEDS_REVIEW, PENDING, POLICY, RUNNING, TaskState, check
 from .attempts import CLOSE
-from .batches import THESE, as_json, expect
+from .batches import THESE, as_json, event, expect
 from .events import Event
 from .tasks import LET_GO
 from .transaction import ENGINE, Transaction
@@ -159,14 +159,10 @@ def _moves(
     reason: str,
     message: str,
     level: str = "info",
-) -> list[Event]:
-    """The events of one change of all of them, made in place: a call for each costs as much as its tuple."""
+) -> Iterator[Event]:
+    """The events of one change of all of them."""
     text, now = tx.redactor.text(message), tx.now
     change = f'{{"from":"{source}","to":"{to}","attempt":'
-    return [
-        (
-            task_id, None, None, worker_id, "TASK_STATE", level, reason, ENGINE, text,
-            f'{change}{attempt},"fence":{task_id + ahead}}}', now,
-        )
-        for task_id, _, worker_id, attempt in lost
-    ]  # fmt: skip
+    for task_id, _, worker_id, attempt in lost:
+        payload = f'{change}{attempt},"fence":{task_id + ahead}}}'
+        yield event(task_id, worker_id, "TASK_STATE", reason, text, payload, now, level)

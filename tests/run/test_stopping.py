@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -143,16 +143,20 @@ signal.pause()
 
 
 @contextmanager
-def engine_alone(database: Path) -> Iterator[subprocess.Popen[str]]:
-    """One that holds the database, with nobody above it."""
-    command = [sys.executable, "-c", HOLDS, str(database)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def said(word: str, command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process of this command once it has said a word, ended at last whatever it does."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
-            assert process.stdout.readline() == "holds\n"
+            assert process.stdout.readline() == f"{word}\n"
             yield process
         finally:
             process.kill()
+
+
+def engine_alone(database: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    """One that holds the database, with nobody above it."""
+    return said("holds", [sys.executable, "-c", HOLDS, str(database)])
 
 
 def test_an_engine_that_dies_over_the_question_is_not_asked_what_became_of_it(config: Config) -> None:
@@ -182,17 +186,9 @@ def launch(*words: str) -> list[str]:
     return [sys.executable, "-c", f"{waits} # taskdeck.tui.cli", *words]
 
 
-@contextmanager
-def begun(*words: str) -> Iterator[subprocess.Popen[str]]:
+def begun(*words: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """Such a process, once it has said a line: for an instant within `exec` a process has no command line at all."""
-    process = subprocess.Popen(launch(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "begun\n"
-            yield process
-        finally:
-            process.kill()
+    return said("begun", launch(*words))
 
 
 def test_a_run_that_has_only_begun_is_waited_for_and_stopped(config: Config) -> None:

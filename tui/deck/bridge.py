@@ -139,14 +139,10 @@ class Bridge:
             raise NotPermitted("this deck only reads", remedy="open it without --read-only")
         from taskdeck.engine import commands
 
-        loop = asyncio.get_running_loop()
-
-        def tell(silence: Silence) -> None:
-            with suppress(RuntimeError):  # the deck has gone
-                loop.call_soon_threadsafe(waits, silence)
+        heard = _in_loop(waits)
 
         def call() -> Any:
-            on_silence.set(tell)  # in a context of this thread's own
+            on_silence.set(heard)  # in a context of this thread's own
             return commands.call(self.config, verb, self._actor, **args)
 
         found = await asyncio.to_thread(call)
@@ -160,13 +156,7 @@ class Bridge:
         """
         from taskdeck.engine import commands
 
-        loop = asyncio.get_running_loop()
-
-        def tell(answer: dict[str, Any]) -> None:
-            with suppress(RuntimeError):  # the deck has gone
-                loop.call_soon_threadsafe(asked, answer)
-
-        found = await asyncio.to_thread(commands.stop, self.config, self._actor, asked=tell)
+        found = await asyncio.to_thread(commands.stop, self.config, self._actor, asked=_in_loop(asked))
         self._wake.set()
         return found
 
@@ -231,6 +221,17 @@ class Bridge:
     def _pause(self, seconds: float) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
+
+
+def _in_loop(hears: Callable[[T], object]) -> Callable[[T], None]:
+    """For another thread: what is told to it is told to `hears` in the running loop, as long as that goes on."""
+    loop = asyncio.get_running_loop()
+
+    def tell(what: T) -> None:
+        with suppress(RuntimeError):  # the deck has gone
+            loop.call_soon_threadsafe(hears, what)
+
+    return tell
 
 
 def _decisive(told: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -13,9 +13,7 @@ from .. import output
 from ..commandline import CommandLine
 from ..masking import Masked
 from . import targets
-
-BUILT_IN = ("shell", "http")
-"""Types without a handler of the user's."""
+from .settings import BUILT_IN
 
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
 Number = Annotated[

@@ -24,6 +24,7 @@ config = typer.Typer(
 
 
 BUILT_IN = ("shell", "http")
+"""Types without a handler of the user's."""
 
 NO_TASK = '{source}: it loads and declares no task (write @task("NAME") above each handler)'
 """Of a file of handlers that is right, and of no use."""

@@ -62,7 +62,7 @@ def _gather(line: CommandLine) -> tuple[dict[str, Any], Silence | None]:
     try:
         with views.open_view(line.config) as view:
             engine = view.engine()
-            told, silence = _ask(line) if engine.running else ({}, None)
+            told, silence = _ask(line, engine)
             if told:  # a supervisor may have been killed since the engine noted it
                 engine = msgspec.structs.replace(engine, supervisor=told["supervisor_pid"])
             found = base | {
@@ -93,16 +93,16 @@ def _gather(line: CommandLine) -> tuple[dict[str, Any], Silence | None]:
             "anchor": None,
         }
         engine = views.holder(line.config)
-        told, silence = (
-            _ask(line) if engine.running else ({}, None)
-        )  # its database may have been deleted under it
+        told, silence = _ask(line, engine)  # its database may have been deleted under it
         running = {"engine": engine, "stopping": bool(told.get("stopping"))}
         running |= {"answers": bool(told) if engine.running else None}
         running |= {key: told.get(key) for key in ("config", "storage", "descendants")}
         return base | {"exists": False} | running | nothing, silence
 
 
-def _ask(line: CommandLine) -> tuple[dict[str, Any], Silence | None]:
+def _ask(line: CommandLine, engine: views.EngineView) -> tuple[dict[str, Any], Silence | None]:
+    if not engine.running:
+        return {}, None
     from taskdeck.engine import commands  # only where there is an engine to ask
 
     return commands.describe(line.config, line.actor)
