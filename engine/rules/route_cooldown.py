@@ -147,7 +147,7 @@ def cooldown_wait(level: int, settings: CooldownSettings, uniform: Uniform) -> f
     try:
         full = settings.base_s * math.pow(settings.factor, level)
     except OverflowError:
-        full = settings.max_s
+        full = math.inf
     return min(settings.max_s, full * uniform(1 - settings.jitter, 1 + settings.jitter))
 
 

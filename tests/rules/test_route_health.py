@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -467,6 +467,7 @@ def test_every_error_type_has_a_row_and_consistent_flags():
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))
+@example(1023, 0.0)
 def test_no_level_makes_a_cooldown_longer_than_its_bound(level: int, chance: float):
     def uniform(low: float, high: float) -> float:
         return low + (high - low) * chance
