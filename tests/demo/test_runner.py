@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -95,7 +96,7 @@ sys.stdin.read()
 def test_only_an_engine_of_its_own_supervisor_is_killed(tmp_path: Path) -> None:
     config = Config(TaskdeckSettings(db=tmp_path / "x.db"))
     with subprocess.Popen(
-        ["sh", "-c", f"{sys.executable} -c '{LOCK}' {config.db}; true"],
+        ["sh", "-c", f"{shlex.join([sys.executable, '-c', LOCK, str(config.db)])}; true"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

@@ -590,4 +590,4 @@ def test_a_command_finds_taskdeck_behind_everything_else_on_its_path(tmp_path: P
         fence = double.shell("sh", "-c", "echo $PATH; command -v taskdeck")
         assert double.outcome(fence).kind == "succeeded"
         ours = str(Path(sys.executable).parent)
-        assert log(double, fence).decode().split() == [f"/usr/bin:/bin:{ours}", f"{ours}/taskdeck"]
+        assert log(double, fence).decode().splitlines() == [f"/usr/bin:/bin:{ours}", f"{ours}/taskdeck"]

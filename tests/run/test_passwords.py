@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from threading import Thread
@@ -90,7 +91,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     argv = [
         "/bin/sh",
         "-c",
-        f'echo $$ >> {pids}; {sys.executable} -c "{fled}" & sleep 60 & echo $! >> {pids}; wait',
+        f"echo $$ >> {pids}; {shlex.join([sys.executable, '-c', fled])} & sleep 60 & echo $! >> {pids}; wait",
     ]
     gate, stop = os.pipe()
     clock, answers = SystemClock(), []
