@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -46,8 +47,16 @@ PROGRESS_EVERY = 0.25
 """Seconds between two progress messages of one attempt."""
 
 
+def no_one() -> None:
+    """Nobody is there who must act on it."""
+
+
 class Attempt:
-    """The state of one attempt in its worker."""
+    """The state of one attempt in its worker.
+
+    What most attempts never use is made when it is first asked for. What this refers to does not refer back, so that an
+    attempt is freed when it has ended: to look for cycles was a fifth of a worker's time.
+    """
 
     def __init__(self, run: Run, uplink: Uplink, clock: Clock, gateway: Gateway, version: int = 1) -> None:
         self.run = run
@@ -62,15 +71,17 @@ class Attempt:
         self.stale = False
         """The engine said that another attempt owns the task: nothing of this one counts any more."""
         self.timed_out = False
-        self.on_stale: Callable[[], None] = lambda: None
-        """Called when `stale` is first learnt."""
-        self.asking = asyncio.Event()
-        """Set while there is a reason to stop."""
-        self.held = Held(run)
+        self.on_stale: Callable[[], None] = no_one
+        """Called when `stale` is first learnt; whoever is called lets go of it at the end."""
         self.passage = gateway.of(run)
-        self.held.lend = self._lend
-        self.progress = ProgressReport(run, uplink, clock)
+        self.held = Held(run, self.passage.url)
+        self._progress: ProgressReport | None = None
         self._open: set[tuple[str, str]] = set()
+
+    @cached_property
+    def asking(self) -> asyncio.Event:
+        """Set while there is a reason to stop."""
+        return asyncio.Event()
 
     @property
     def cancelled(self) -> bool:
@@ -81,9 +92,6 @@ class Attempt:
     def outcome_asked(self) -> str:
         """The outcome kind that whoever asks wants, or empty."""
         return OUTCOMES.get(self.asked, "")
-
-    def _lend(self) -> str:
-        return f"http://127.0.0.1:{self.passage.port()}"
 
     def ask(self, what: str) -> bool:
         """Take a wish to stop; False = a stronger one stands already."""
@@ -135,6 +143,17 @@ class Attempt:
             saved = asyncio.ensure_future(self._saved(answer))
         self.checkpoint = whole
         return saved
+
+    def report(self, done: float | None, total: float | None, note: str = "") -> None:
+        """Tell how far it is."""
+        if self._progress is None:
+            self._progress = ProgressReport(self.run, self.uplink, self.clock)
+        self._progress.report(done, total, note)
+
+    def end_progress(self) -> None:
+        """Send the last word of it."""
+        if self._progress is not None:
+            self._progress.close()
 
     def note(self, event_type: str, message: str = "", payload: dict[str, Any] | None = None) -> None:
         """Ask for an event; it never changes the task."""

@@ -12,7 +12,7 @@ from typing import Any
 from .. import StopRequested
 from ..crash import crash_at
 from ..rules import payloads
-from .attempts import Attempt
+from .attempts import Attempt, no_one
 from .context import Context
 from .endings import InDoubt, failed, in_doubt, timed_out, told
 from .handlers import Handler
@@ -68,6 +68,8 @@ class HandlerCall:
         finally:
             for timer in self._timers:
                 timer.cancel()
+            self._timers.clear()  # they and the attempt refer to this, and would keep it
+            self.attempt.on_stale = no_one
             self._log.close()
 
     async def _call(self) -> tuple[str, BaseException | None]:

@@ -43,8 +43,7 @@ class Context(AttemptView):
         self._write_log = write_log
         self._queued: list[asyncio.Future[None]] = []
         self._step = ""
-        self._requests = RequestLog(attempt)
-        attempt.passage.tell = self._requests.passed
+        self._told: RequestLog | None = None
         self._http: Http | None = None
         self._hung_up = False
 
@@ -68,6 +67,12 @@ class Context(AttemptView):
             may_be_direct = self._handler.info.allow_direct or not self._handler.info.route
             self._http = Http(self._attempt, self._requests, direct=may_be_direct, closed=self._hung_up)
         return self._http
+
+    @property
+    def proxy(self) -> str:
+        """The route as a proxy's URL, login included, for libraries that do their own HTTP; empty = none."""
+        self._attempt.passage.tell = self._requests.passed
+        return super().proxy
 
     @property
     def passwords(self) -> Passwords:
@@ -105,7 +110,7 @@ class Context(AttemptView):
 
     def progress(self, done: float | None = None, total: float | None = None, note: str = "") -> None:
         """Show how far it is; as often as you like (four a second are sent, and the last one)."""
-        self._attempt.progress.report(done, total, note)
+        self._attempt.report(done, total, note)
 
     def once(self, key: str, scope: str | None = None) -> Once:
         """An effect that happens at most once over crashes: `async with ctx.once(key) as op: if not op.done: …`.
@@ -187,13 +192,14 @@ class Context(AttemptView):
         if self._http is not None:
             await self._http.close()
         await self._attempt.passage.close()
-        self._requests.flush()
+        if self._told is not None:
+            self._told.flush()
 
     async def settle(self, *, succeeded: bool) -> None:
         """The handler has ended: flush what is queued. Raises what a queued checkpoint met."""
         if succeeded:
             self._end_step()
-        self._attempt.progress.close()
+        self._attempt.end_progress()
         await self.hang_up()
         queued, self._queued = self._queued, []
         for result in await asyncio.gather(*queued, return_exceptions=True) if queued else ():
@@ -204,6 +210,13 @@ class Context(AttemptView):
         whole = checkpoints.merge(self._attempt.checkpoint, changes) if merge else changes
         self._handler.check_checkpoint(whole)
         return self._attempt.save(changes, merge=merge)
+
+    @property
+    def _requests(self) -> RequestLog:
+        if self._told is None:
+            self._told = RequestLog(self._attempt)
+            self._attempt.passage.tell = self._told.passed
+        return self._told
 
     def _end_step(self) -> None:
         if self._step:

@@ -14,7 +14,7 @@ from .calls import HandlerCall
 from .command import Command
 from .endings import failed, failure_of, never_started
 from .gateway import Gateway
-from .handlers import SHELL, Registry
+from .handlers import SHELL, Handler, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
 from .process_call import ProcessCall
@@ -61,6 +61,7 @@ class Executor:
         self.clock = clock
         self.settings = settings
         self.gateway = gateway
+        self._loop = asyncio.get_running_loop()
         self.closing = False
         self.idle = asyncio.Event()
         """Set when `close` was called and the last attempt has ended."""
@@ -78,16 +79,17 @@ class Executor:
 
     def start(self, run: Run) -> None:
         """Begin an attempt; its outcome follows whatever happens."""
-        if self.closing or run.fence in self._calls or self.registry.get(run.type) is None:
+        handler = self.registry.get(run.type)
+        if self.closing or run.fence in self._calls or handler is None:
             self.uplink.post(never_started(run))
             return
         try:
-            call = self._call(run)
+            call = self._call(run, handler)
         except Exception as error:  # e.g. a checkpoint that is no JSON: this attempt's trouble alone
             self.uplink.post(failed(run, failure_of(error, self.clock.utc())))
             return
         self._calls[run.fence] = call
-        self._tasks[run.fence] = asyncio.get_running_loop().create_task(self._see_through(run, call))
+        self._tasks[run.fence] = self._loop.create_task(self._see_through(run, call))
 
     def ask(self, ask: Ask) -> None:
         """Pass a wish on; one for an attempt that has just ended says nothing new."""
@@ -116,8 +118,7 @@ class Executor:
                 call.ask("drain", self.settings.cancel_grace)
         self._note_idle()
 
-    def _call(self, run: Run) -> Call:
-        handler = self.registry.handlers[run.type]
+    def _call(self, run: Run, handler: Handler) -> Call:
         attempt = Attempt(run, self.uplink, self.clock, self.gateway, handler.info.checkpoint_version)
         if run.type == SHELL:
             return Command(attempt, self.settings, self.journal, self.commands)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..clock import Clock
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from .forwarding import Forwarding, Lent
 
 Pids = Callable[[], Iterable[int]]
+
+
+def nobody(_: Finding) -> None:
+    """Hears nothing."""
 
 
 def own_pid() -> Iterable[int]:
@@ -64,11 +69,15 @@ class Passage:
         self._gateway = gateway
         self._lent: Lent | None = None
         self._port = 0
-        self.way_out = WayOut(run.route, gateway.passwords)
         self.pids: Pids = own_pid
         """Who may use the local proxy."""
-        self.tell: Callable[[Finding], None] = lambda _: None
+        self.tell: Callable[[Finding], None] = nobody
         """Hears what each connection by it came to, in its thread."""
+
+    @cached_property
+    def way_out(self) -> WayOut:
+        """The route with its login."""
+        return WayOut(self._run.route, self._gateway.passwords)
 
     @property
     def passwords(self) -> Passwords:
@@ -90,6 +99,10 @@ class Passage:
         if self._lent is None:
             self._lent, self._port = self._gateway.lend(self._run, self)
         return self._port
+
+    def url(self) -> str:
+        """Where the local proxy listens."""
+        return f"http://127.0.0.1:{self.port()}"
 
     async def close(self) -> None:
         """The attempt ends, or has lost its lease: nothing goes out any more."""

@@ -82,7 +82,7 @@ class HandlerProtocol(LineProtocol):
 
     async def _figures(self, said: dict[str, Any]) -> dict[str, Any]:
         done, total = said["figures"]
-        self._attempt.progress.report(done, total, said["note"])
+        self._attempt.report(done, total, said["note"])
         return {}
 
     async def _settle(self, said: dict[str, Any]) -> dict[str, Any]:

@@ -27,17 +27,19 @@ NO_PROXY = "no_proxy"
 
 
 class Held:
-    """What one attempt holds. Raises `BadExit` where its route can't be used."""
+    """What one attempt holds; `lend` makes a forwarder for the route and tells its URL.
 
-    def __init__(self, run: Run) -> None:
+    Raises `BadExit` where its route can't be used.
+    """
+
+    def __init__(self, run: Run, lend: Callable[[], str]) -> None:
         self.resources: Mapping[str, list[str]] = run.resources
         self.route: LeasedRoute | None = run.route
         self.exit = place_of(run.route)
         """The way out without its login."""
         self.limited = bool(run.bandwidth or (run.route and run.route.bandwidth))
         """Is there a limit of bandwidth, which a local proxy keeps?"""
-        self.lend: Callable[[], str] = lambda: ""
-        """What makes a forwarder for the route and tells its URL."""
+        self._lend = lend
 
     @property
     def route_id(self) -> str:
@@ -52,7 +54,7 @@ class Held:
     @cached_property
     def proxy(self) -> str:
         """The URL of a local proxy, without a login, that leads out by the route, for libraries. Empty = no proxy."""
-        return self.lend() if self.exit.is_proxy or self.limited else ""
+        return self._lend() if self.exit.is_proxy or self.limited else ""
 
     @property
     def redactor(self) -> Redactor:

@@ -197,7 +197,7 @@ class ProcessCall(ABC):
         await all_within(clock, LEFT_BEHIND_GRACE, process.output_ended, protocol.ended)
         await process.bury()
         await self.attempt.passage.close()
-        self.attempt.progress.close()
+        self.attempt.end_progress()
         self.attempt.doubt_all()
         outcome = self._outcome(process)
         left = [msgspec.structs.replace(one, task_id=outcome.task_id) for one in process.left]

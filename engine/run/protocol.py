@@ -156,7 +156,7 @@ class LineProtocol:
         if not 1 <= len(figures) <= 2 or not all(_is_number(one) for one in figures):
             raise InvalidPayload("progress was not understood", "say [done, total] or done")
         done, total = figures[0], figures[1] if len(figures) == 2 else None
-        self._attempt.progress.report(done, total, _text(said, "note"))
+        self._attempt.report(done, total, _text(said, "note"))
         return None
 
     async def _checkpoint(self, said: dict[str, Any]) -> Answer:

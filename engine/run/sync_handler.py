@@ -60,8 +60,7 @@ def main() -> int:
 
 def _ended(given: dict[str, Any], run: Run, link: WorkerLink, stops: Stops, clock: Clock) -> dict[str, Any]:
     """How the handler ended, in the words of `handler_protocol`."""
-    held = Held(run)
-    held.lend = lambda: os.environ.get("TASKDECK_PROXY", "")
+    held = Held(run, lambda: os.environ.get("TASKDECK_PROXY", ""))
     try:
         with stops.let_in():
             handler = _load(given["source"], Path(given["root"]), run.type)
