@@ -6,7 +6,7 @@ Pure arithmetic on rows; `store.events` writes them, `run.auditing` hands them o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +27,9 @@ COLUMNS = (
 )
 """The columns of `event_log` that a hash covers, in this order for ever."""
 
+_PAYLOAD = COLUMNS.index("payload_json") - COLUMNS.index("resource_id")
+"""Its place among the values behind event and task."""
+
 _encode = msgspec.json.Encoder().encode
 _sha256 = hashlib.sha256
 
@@ -41,17 +44,30 @@ def row_hash(previous: str, row: tuple[int | str | None, ...]) -> str:
 
 
 def hashes_alike(
-    previous: str, event_id: int, tasks: Iterable[int], rest: tuple[int | str | None, ...]
+    previous: str,
+    event_id: int,
+    tasks: Sequence[int],
+    rest: tuple[int | str | None, ...],
+    payloads: Sequence[str] = (),
 ) -> list[str]:
     """The hashes of rows behind `previous`, one for each of `tasks`, that are the same behind event and task: `rest`.
 
-    Each is as `row_hash` makes it. The events are numbered from `event_id`.
+    Each is as `row_hash` makes it. The events are numbered from `event_id`. `payloads` stand in the place of that of `rest`,
+    where there are any.
     """
-    same, last = b"," + _encode(rest)[1:], previous.encode()
+    last = previous.encode()
     hashes = list[str]()
+    if payloads:
+        before = b"," + _encode(rest[:_PAYLOAD])[1:-1] + b","
+        behind = b"," + _encode(rest[_PAYLOAD + 1 :])[1:]
+        for number, (task_id, payload) in enumerate(zip(tasks, payloads, strict=True), event_id):
+            own = b"%b\n[%d,%d%b%b%b" % (last, number, task_id, before, _encode(payload), behind)
+            hashes.append(text := _sha256(own).hexdigest())
+            last = text.encode()
+        return hashes
+    same = b"," + _encode(rest)[1:]
     for number, task_id in enumerate(tasks, event_id):
-        text = _sha256(b"%b\n[%d,%d%b" % (last, number, task_id, same)).hexdigest()
-        hashes.append(text)
+        hashes.append(text := _sha256(b"%b\n[%d,%d%b" % (last, number, task_id, same)).hexdigest())
         last = text.encode()
     return hashes
 

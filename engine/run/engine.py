@@ -507,6 +507,7 @@ class Engine:
         )
         done: Dispatched = await self.writer.write(dispatch, limits, self.policies)
         crash_at("after_claim_commit")
+        self._recorder.begun(done.plain)
         for worker_id, runs in done.runs.items():
             if unsent := self.workforce.dispatch(worker_id, runs, done.suspects, self.clock.monotonic()):
                 await self.warden.give_back([run.task_id for run in unsent], worker_id)

@@ -231,12 +231,12 @@ FromPeer = (
     | Call
 )
 
-_PASSING = (Hello, Manifest, Beat, Numbered, Progress, Validated, Call)
+_PASSING = frozenset((Hello, Manifest, Beat, Numbered, Progress, Validated, Call))
 
 
 def is_report(message: Message) -> bool:
     """Is it numbered and kept until it is recorded? What is not is worth nothing later, or said anew."""
-    return not isinstance(message, _PASSING)
+    return type(message) not in _PASSING
 
 
 # ---- from the engine to workers and clients ---------------------------------------------------------------------

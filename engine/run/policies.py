@@ -88,7 +88,14 @@ class Policies:
 
     def of(self, task: Mapping[str, Any]) -> Policy:
         """The policy of a task row. Most tasks of a type have the same one, which is put together once."""
-        return _kept(self._known, _OWN(task), lambda: self._put_together(task))
+        return self.of_own(_OWN(task))
+
+    def of_own(self, own: tuple[Any, ...]) -> Policy:
+        """The policy of a task of which these are the values of `POLICY`."""
+        known = self._known
+        return known.get(own) or _kept(
+            known, own, lambda: self._put_together(dict(zip(POLICY, own, strict=True)))
+        )
 
     def _put_together(self, task: Mapping[str, Any]) -> Policy:
         general = self.config.retry

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -274,15 +274,15 @@ class Reception:
         reports: list[tuple[int, Any]] = []
         number, beat = 0, None
         for message in messages:
-            if isinstance(message, Numbered):
+            if number and is_report(message):
+                reports.append((number, message))
+                number += 1
+            elif isinstance(message, Numbered):
                 number = message.first
             elif isinstance(message, Manifest):
                 await self._publish(handle, message)
             elif isinstance(message, Validated):
                 self._validated(message)
-            elif number and is_report(message):
-                reports.append((number, message))
-                number += 1
             elif isinstance(message, Beat):
                 self._beat(handle, message)
                 beat = message
@@ -322,32 +322,30 @@ class Reception:
 
     def _make_room(self, handle: WorkerHandle, reports: list[Any]) -> bool:
         """The worker has room again where an attempt has ended, recorded or not. False where that must be waited for."""
-        ended = [report for report in reports if isinstance(report, Outcome) and report.kind not in LIVES_ON]
-        for report in ended:
-            handle.leave(report.fence)
-        return bool(ended) and handle.leaving.issuperset(report.fence for report in ended)
+        ended = _ended(reports)
+        handle.leave(ended)
+        return bool(ended) and handle.leaving.issuperset(ended)
 
     def _settle(self, handle: WorkerHandle, reports: list[Any]) -> bool:
         """What is recorded counts in memory too. Returns whether an attempt has ended, or is suspended."""
         now, slack = self._clock.monotonic(), self.config.engine.cancel_grace + FORCE_SLACK
-        ended = False
+        is_free = False
         for report in reports:
             if isinstance(report, Started):
                 handle.begun(report.fence, now, slack)
+            elif isinstance(report, Outcome):
+                is_free = True
+                if report.kind in LIVES_ON:
+                    self._goes_on(handle, report, now, slack)
             elif isinstance(report, Save):
                 handle.alone.discard(report.fence)  # it got further than where its worker died
-            elif isinstance(report, Outcome):
-                ended = True
-                self._outcome(handle, report, now, slack)
             elif isinstance(report, Bye):
                 handle.said_bye = True
-        return ended
+        handle.forget(_ended(reports))
+        return is_free
 
-    def _outcome(self, handle: WorkerHandle, outcome: Outcome, now: float, slack: float) -> None:
+    def _goes_on(self, handle: WorkerHandle, outcome: Outcome, now: float, slack: float) -> None:
         """A suspended attempt's timeout stands still; one that goes on has its whole timeout before the engine steps in."""
-        if outcome.kind not in LIVES_ON:
-            handle.forget(outcome.fence)
-            return
         handle.asked.pop(outcome.fence, None)
         if outcome.kind == "stopped":
             handle.deadlines.pop(outcome.fence, None)
@@ -451,3 +449,8 @@ def _variables(config: Config) -> set[str]:
     """The variables in which routes have their passwords."""
     references = (each.secret_ref or "" for each in config.routes)
     return {each.partition(":")[2] for each in references if kind_of(each) == "env"}
+
+
+def _ended(reports: Iterable[Any]) -> list[int]:
+    """The fences of those whose attempts have ended."""
+    return [each.fence for each in reports if isinstance(each, Outcome) and each.kind not in LIVES_ON]

@@ -6,7 +6,8 @@ and is answered `stale`, so that the worker stops that attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from ..rules.checkpoints import merge
 from ..rules.patterns import pattern
 from ..rules.payloads import decode, encode
 from ..store import attempts, checkpoints, operations, processes, routes, tasks
+from ..store.batches import Plain
 from ..store.tasks import ENGINE
 from ..store.transaction import Transaction
 from . import rollback, route_reports, successes
@@ -46,6 +48,9 @@ NOTE_TYPES = pattern(r"(STEP|HTTP|NOTE|APP)_[A-Z0-9_]{1,40}|NOTE")
 NOTE_LIMIT = 500
 """Most characters of a progress note or an event's message."""
 
+MOST_KNOWN = 65_536
+"""Plain attempts that are remembered: beyond that all of them are looked up again."""
+
 
 class Recorder:
     """Writes reports of workers. One for the life of an engine; used by the writer thread only."""
@@ -55,6 +60,7 @@ class Recorder:
         self._policies = policies
         self._outcomes = outcomes
         self._known_stale: set[int] = set()
+        self._plain: dict[int, Plain] = {}
         self._handlers: Mapping[type, Callable[[Transaction, int, Any], dict[str, Any] | None]] = {
             Started: self._started,
             Save: self._save,
@@ -68,6 +74,15 @@ class Recorder:
             RouteResult: self._route_result,
             Bye: lambda tx, worker_id, bye: None,
         }
+
+    def begun(self, attempts: Iterable[Plain]) -> None:
+        """These attempts have begun, and that is committed; what is known of them need not be looked up when they end.
+
+        May be called by any thread.
+        """
+        if len(self._plain) > MOST_KNOWN:  # ends that were told by somebody else than their workers
+            self._plain = {}
+        self._plain.update({each.fence: each for each in attempts})
 
     def record(self, tx: Transaction, worker_id: int, messages: list[Any]) -> list[Answer]:
         """Write one frame of reports, in order. Returns the answers to those that asked for one."""
@@ -106,11 +121,16 @@ class Recorder:
 
     def _common(self, tx: Transaction, worker_id: int, reports: list[Report]) -> None:
         """Write these together, and one by one what can't be written so; empties the list."""
-        try:
-            written = tx.unit(successes.record, reports) if reports else set()
-        except TaskdeckError:
-            written = set()
+        if not reports:
+            return
+        written: set[successes.Claim] = set()
+        for known in (self._plain, {}):
+            with suppress(TaskdeckError):
+                written = tx.unit(successes.record, reports, known)
+                break
         for report in reports:
+            if isinstance(report, Outcome):
+                self._plain.pop(report.fence, None)
             if successes.claim_of(report) not in written:
                 self._one(tx, worker_id, report)
         reports.clear()

@@ -147,7 +147,7 @@ def heads(
     settings: RouteSettings,
     condition: str = "TRUE",
     args: Row | None = None,
-) -> list[dict[str, Any]]:
+) -> list[tasks.Waiting]:
     """The first `limit` due tasks of a lane that fit the `condition`, without those that only hide others.
 
     Tasks bound hard to a route that can't be had, or beyond what it has free, are passed over, however many they are.
@@ -158,17 +158,17 @@ def heads(
     room = _Room(Routes(settings), tx, demand)
     aside = tasks.Aside(demand.affinity)
     bound_pools = _bound_pools(tx)
-    found: list[dict[str, Any]] = []
-    last: Row | None = None
+    found: list[tasks.Waiting] = []
+    last: tasks.Waiting | None = None
     while len(found) < limit:
         rows = tasks.due(tx, lane, limit, condition, args, aside=aside, after=last)
         for row in rows:
-            needs, value = policies.needs_of(row), msgspec.json.decode(row["kept_by"])[0]
-            free = value is None or not bound_pools.isdisjoint(needs["needs"])  # what it holds decides then
-            if free or room.take(needs["route"], encode(value), row["target"]):
+            policy, value = policies.of_own(row.own), msgspec.json.decode(row.kept_by or "[null]")[0]
+            free = value is None or not bound_pools.isdisjoint(policy.needs)  # what it holds decides then
+            if free or room.take(policy.route, encode(value), row.target):
                 found.append(row)
             else:
-                aside.put(encode(value), row["target"])
+                aside.put(encode(value), row.target)
         if len(rows) < limit:
             break
         last = rows[-1]

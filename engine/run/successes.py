@@ -6,7 +6,7 @@ came, are left to the long way, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..rules.payloads import decode, encode
 from ..store import batches
@@ -32,13 +32,15 @@ def is_common(message: Message) -> bool:
     return isinstance(message, Outcome) and message.kind == "succeeded" and not message.left
 
 
-def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
+def record(tx: Transaction, reports: Sequence[Report], known: Mapping[int, Plain]) -> set[Claim]:
     """Write what these reports say where it can be done for all at once. Returns the attempts that it was done for.
 
-    Raises `TaskdeckError` where one of them can't be written like this: then take back what was done and go the long way.
+    `known` by fence: plain attempts as they began. Whether they still are is looked at when they end, by the statement that
+    ends them; where one is not, or can't be written like this, `TaskdeckError` is raised: then take back what was done, and
+    go the long way.
     """
     latest = {(report.task_id, report.fence): report for report in reports}
-    plain = batches.plain(tx, latest)
+    plain = _known(tx, latest, known) or batches.plain(tx, latest)
     written = {(each.task_id, each.fence) for each in plain}
     commands = [
         each for each in reports if isinstance(each, Started) and each.pid and claim_of(each) in written
@@ -55,6 +57,16 @@ def record(tx: Transaction, reports: Sequence[Report]) -> set[Claim]:
     batches.start_all(tx, begun)
     batches.succeed_all(tx, ended)
     return written
+
+
+def _known(tx: Transaction, latest: Mapping[Claim, Report], known: Mapping[int, Plain]) -> list[Plain]:
+    """Those of these attempts, where all are known, end, and may be plain; else none."""
+    found = [
+        each
+        for (task_id, fence), report in latest.items()
+        if (each := known.get(fence)) and each.task_id == task_id and isinstance(report, Outcome)
+    ]
+    return found if len(found) == len(latest) and batches.untouched(tx) else []
 
 
 def _success(tx: Transaction, plain: Plain, outcome: Outcome) -> Success:

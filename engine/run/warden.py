@@ -240,8 +240,7 @@ class Warden:
             return
         forced = await self._write(self._end_late, handle, late)
         handle.forced_by += forced
-        for fence in late:
-            handle.forget(fence)
+        handle.forget(list(late))
         if forced:
             log.error(
                 "worker %d is ended: %s would not end", handle.id, ", ".join(f"#{each}" for each in forced)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +121,18 @@ class WorkerHandle(Struct):
             return False
         return True
 
-    def forget(self, fence: int) -> None:
-        """The attempt has ended."""
-        self.running.pop(fence, None)
-        self.leaving.discard(fence)
-        for kept in (self.asked, self.unstarted, self.timeouts, self.deadlines):
-            kept.pop(fence, None)
-        self.alone.discard(fence)
+    def forget(self, fences: Sequence[int]) -> None:
+        """These attempts have ended."""
+        for kept in (self.running, self.asked, self.unstarted, self.timeouts, self.deadlines):
+            if kept:
+                for fence in fences:
+                    kept.pop(fence, None)
+        self.leaving.difference_update(fences)
+        self.alone.difference_update(fences)
 
-    def leave(self, fence: int) -> None:
-        """The attempt has ended for the worker, and that is being recorded."""
-        if fence in self.running and fence not in self.alone:
-            self.leaving.add(fence)
+    def leave(self, fences: Sequence[int]) -> None:
+        """These attempts have ended for the worker, and that is being recorded."""
+        self.leaving.update(self.running.keys() & set(fences) - self.alone)
 
     def begun(self, fence: int, now: float, slack: float) -> None:
         """The attempt has begun (or goes on): from now on its timeout counts, and the engine's own after it."""
@@ -219,13 +219,11 @@ class Workforce:
         handle.begun_tasks += len(runs)
         if 0 < handle.recycle_after <= handle.begun_tasks:
             self.on_full(handle)
-        for run in runs:
-            handle.running[run.fence] = run.task_id
-            handle.unstarted[run.fence] = now
-            if run.timeout:
-                handle.timeouts[run.fence] = run.timeout
-            if run.task_id in suspects:
-                handle.alone.add(run.fence)
+        handle.running.update({run.fence: run.task_id for run in runs})
+        handle.unstarted.update({run.fence: now for run in runs})
+        handle.timeouts.update({run.fence: run.timeout for run in runs if run.timeout})
+        if suspects:
+            handle.alone.update(run.fence for run in runs if run.task_id in suspects)
         return []
 
     def pass_on(self, wishes: list[dict[str, Any]], graces: Mapping[str, float], now: float) -> None:

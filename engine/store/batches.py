@@ -8,9 +8,11 @@ were meant to, `IllegalTransition` is raised: the caller's savepoint takes all o
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,12 +20,12 @@ from ..errors import IllegalTransition
 from ..rules.tasks import PENDING, RUNNING, SUCCESS, check
 from ..rules.timing import seconds_between
 from .attempts import CLOSE, OPEN
-from .events import Event
-from .inserting import insert
-from .tasks import LET_GO, leased
+from .events import AlikeEvents
+from .inserting import insert_columns
+from .tasks import LET_GO, Waiting, leased
 from .transaction import ENGINE, Transaction
 
-THESE = "(SELECT value FROM json_each(?{}))".format
+THESE = "(SELECT value FROM json_each({}))".format
 """What is in a JSON array. An UPDATE of many rows costs a third of as many UPDATEs of one."""
 
 # The plus sign keeps the planner from going through the states to the ids instead of the other way round.
@@ -32,19 +34,23 @@ _BEGIN = (
     " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
     " WHERE task.id = these.value AND +task.state = 'PENDING' AND task.ending IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
-    " RETURNING id, payload"
 )
+_BEGAN = f"SELECT id, payload FROM task WHERE id IN {THESE('?1')} AND fence BETWEEN ?2 AND ?3"
+"""RETURNING in the statement above would put all rows aside twice."""
 _PLAIN = (
     "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
-    f" WHERE id IN {THESE(1)} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
+    f" WHERE id IN {THESE('?1')} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
     " AND target = ''"
     " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM resource_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING'))"
     " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
 )
-_START = (
-    f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {THESE(2)} AND ended_at IS NULL"
+_UNTOUCHED = (
+    "SELECT NOT EXISTS (SELECT 1 FROM request WHERE task_id IS NOT NULL AND done_at IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM resource_slot WHERE state IN ('LEASED','RUNNING'))"
+    " AND NOT EXISTS (SELECT 1 FROM route_slot WHERE state IN ('LEASED','RUNNING'))"
 )
+_START = f"UPDATE attempt SET started_at = coalesce(started_at, ?1) WHERE fence IN {THESE('?2')} AND ended_at IS NULL"
 _COMMAND = (
     "UPDATE attempt SET command_pid = ?1, command_start_time = ?2 WHERE fence = ?3 AND ended_at IS NULL"
 )
@@ -55,8 +61,11 @@ _SUCCEED = (
 )
 
 
+_STILL_PLAIN = "state = 'RUNNING' AND wanted IS NULL AND ending IS NULL AND target = ''"
+
+
 class Plain(NamedTuple):
-    """An attempt that lives, whose task nobody asks anything of, and that holds nothing else."""
+    """An attempt that lives, whose task nobody asks anything of, and that holds nothing else. None of this changes."""
 
     task_id: int
     fence: int
@@ -69,10 +78,9 @@ class Plain(NamedTuple):
 class Begun(NamedTuple):
     """An attempt that was just opened; `row` is its task as it waited, `payload` the JSON text of it."""
 
-    row: Mapping[str, Any]
+    row: Waiting
+    plain: Plain
     attempt_id: int
-    attempt: int
-    fence: int
     log_path: str
     payload: str
 
@@ -88,7 +96,7 @@ class Success(NamedTuple):
 
 def begin_all(
     tx: Transaction,
-    waiting: Sequence[Mapping[str, Any]],
+    waiting: Sequence[Waiting],
     worker_id: int,
     lease: float,
     path_of: Callable[[int, int], str],
@@ -98,36 +106,47 @@ def begin_all(
     `waiting` are their rows, read in this transaction (`tasks.due`). `path_of` a task and the number of its attempt is where
     the log lies. Returns those that begin, in the given order.
     """
-    fences = tx.next_fences(len(waiting))
-    held = leased(tx, worker_id, lease)
+    check(waiting[0].id, PENDING, RUNNING, "dispatched", ENGINE)
+    fences, held = tx.next_fences(len(waiting)), leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
-    given = {**held, "first": fences[0], "now": tx.now, "these": as_json(row["id"] for row in waiting)}
-    payloads = dict(tx.connection.execute(sql, given).fetchall())
-    if not payloads:
+    these = as_json(row.id for row in waiting)
+    given = {**held, "first": fences[0], "now": tx.now, "these": these}
+    if not tx.connection.execute(sql, given).rowcount:
         return []
-    check(waiting[0]["id"], PENDING, RUNNING, "dispatched", ENGINE)
-    attempts = [
-        (task_id, number := row["attempt"] + 1, worker_id, fence, 0, tx.now, path_of(task_id, number))
+    payloads = dict(tx.connection.execute(_BEGAN, (these, fences[0], fences[-1])).fetchall())
+    begun = [
+        Plain(row.id, fence, worker_id, row.attempt + 1, row.retry_count, row.started_at or tx.now)
         for row, fence in zip(waiting, fences, strict=True)
-        if (task_id := row["id"]) in payloads
+        if row.id in payloads
     ]
-    insert(tx.connection, *OPEN, attempts)
+    rows = waiting if len(begun) == len(waiting) else [row for row in waiting if row.id in payloads]
+    paths = [path_of(each.task_id, each.attempt) for each in begun]
+    last = _open(tx, begun, worker_id, paths)
+    for number, those in groupby(begun, attrgetter("attempt")):
+        tx.add([_dispatched(list(those), number, worker_id, tx.now)])
+    first = last - len(begun) + 1  # of one statement after the other, with nobody between
+    texts = map(payloads.__getitem__, (row.id for row in rows))
+    return list(map(Begun, rows, begun, range(first, last + 1), paths, texts))
+
+
+def _open(tx: Transaction, begun: Sequence[Plain], worker_id: int, paths: Sequence[str]) -> int:
+    """An attempt for each. Returns the id of the last one."""
+    tasks, fences, _, numbers, *_ = zip(*begun, strict=False)
+    insert_columns(tx.connection, *OPEN, (tasks, numbers, worker_id, fences, 0, tx.now, paths), len(begun))
     (last,) = tx.connection.execute("SELECT last_insert_rowid()").fetchone()
-    tx.add(
-        _dispatched(task_id, number, fence, worker_id, tx.now) for task_id, number, _, fence, *_ in attempts
-    )
-    rows = (row for row in waiting if row["id"] in payloads)
-    ids = range(last - len(attempts) + 1, last + 1)  # of one statement after the other, with nobody between
-    return [
-        Begun(row, attempt_id, number, fence, path, payloads[task_id])
-        for row, attempt_id, (task_id, number, _, fence, _, _, path) in zip(rows, ids, attempts, strict=True)
-    ]
+    return last
 
 
 def plain(tx: Transaction, claims: Collection[tuple[int, int]]) -> list[Plain]:
     """Those of these attempts (task, fence) that are plain, by task."""
     rows = tx.connection.execute(_PLAIN, (as_json(task_id for task_id, _ in claims),))
     return [Plain._make(row) for row in rows if (row[0], row[1]) in claims]
+
+
+def untouched(tx: Transaction) -> bool:
+    """Does nobody ask anything of any task, and does no attempt hold a resource or a route?"""
+    (yes,) = tx.connection.execute(_UNTOUCHED).fetchone()
+    return bool(yes)
 
 
 def start_all(tx: Transaction, attempts: Collection[Plain]) -> None:
@@ -158,15 +177,16 @@ def succeed_all(tx: Transaction, ends: Sequence[Success]) -> None:
             told.append((*done, exit_code, None, tail, plain.fence))
     for code, fences in silent.items():
         changed = tx.connection.execute(
-            f"{_CLOSE} fence IN {THESE(7)} AND ended_at IS NULL", (*done, code, None, None, as_json(fences))
+            f"{_CLOSE} fence IN {THESE('?7')} AND ended_at IS NULL",
+            (*done, code, None, None, as_json(fences)),
         )
         expect(len(fences), changed)
     if told:
         expect(len(told), tx.connection.executemany(f"{_CLOSE} fence = ?7 AND ended_at IS NULL", told))
     _set_success(tx, ends)
-    tx.add(_succeeded(end.plain, tx.now) for end in ends)
-    seconds = lru_cache(maxsize=16)(lambda started: round(max(0.0, seconds_between(started, tx.now)), 3))
-    tx.add(_finished(end.plain, seconds(end.plain.started_at), tx.now) for end in ends)
+    for worker_id, those in groupby((end.plain for end in ends), attrgetter("worker_id")):
+        tx.add([_succeeded(list(those), worker_id, tx.now)])
+    tx.add([_finished([end.plain for end in ends], tx.now)])
 
 
 def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
@@ -178,41 +198,53 @@ def _set_success(tx: Transaction, ends: Sequence[Success]) -> None:
             rows.append((tx.now, end.result, end.plain.task_id, end.plain.fence))
     if empty:
         these, fences = as_json(each.task_id for each in empty), as_json(each.fence for each in empty)
-        sql = f"{_SUCCEED} id IN {THESE(3)} AND state = 'RUNNING' AND fence IN {THESE(4)}"
+        sql = f"{_SUCCEED} id IN {THESE('?3')} AND {_STILL_PLAIN} AND fence IN {THESE('?4')}"
         expect(len(empty), tx.connection.execute(sql, (tx.now, "null", these, fences)))
     if rows:
-        changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND state = 'RUNNING' AND fence = ?4", rows)
+        changed = tx.connection.executemany(f"{_SUCCEED} id = ?3 AND {_STILL_PLAIN} AND fence = ?4", rows)
         expect(len(rows), changed)
 
 
-def _dispatched(task_id: int, number: int, fence: int, worker_id: int, now: str) -> Event:
-    payload = f'{{"from":"PENDING","to":"RUNNING","attempt":{number},"fence":{fence},"worker":{worker_id},"resumes_at":0}}'
-    return event(task_id, worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payload, now)
+def _dispatched(begun: Sequence[Plain], number: int, worker_id: int, now: str) -> AlikeEvents:
+    moved = f'{{"from":"PENDING","to":"RUNNING","attempt":{number},"fence":'
+    rest = f',"worker":{worker_id},"resumes_at":0}}'
+    payloads = [f"{moved}{each.fence}{rest}" for each in begun]
+    return events(_ids(begun), worker_id, "TASK_STATE", "dispatched", f"attempt {number}", payloads, now)
 
 
-def _succeeded(ended: Plain, now: str) -> Event:
-    moved = f'{{"from":"RUNNING","to":"SUCCESS","attempt":{ended.attempt},"fence":{ended.fence}}}'
-    return event(ended.task_id, ended.worker_id, "TASK_STATE", "done", "", moved, now)
+def _succeeded(ended: Sequence[Plain], worker_id: int, now: str) -> AlikeEvents:
+    moved = '{"from":"RUNNING","to":"SUCCESS","attempt":'
+    payloads = [f'{moved}{each.attempt},"fence":{each.fence}}}' for each in ended]
+    return events(_ids(ended), worker_id, "TASK_STATE", "done", "", payloads, now)
 
 
-def _finished(ended: Plain, seconds: float, now: str) -> Event:
-    attempt, retries = ended.attempt, ended.retry_count
-    summary = f'{{"state":"SUCCESS","attempts":{attempt},"retries":{retries},"seconds":{seconds}}}'
-    return event(ended.task_id, None, "TASK_FINISHED", "done", "", summary, now)
+def _finished(ended: Sequence[Plain], now: str) -> AlikeEvents:
+    @lru_cache(maxsize=16)
+    def summary(started: str, attempt: int, retries: int) -> str:
+        seconds = round(max(0.0, seconds_between(started, now)), 3)
+        return f'{{"state":"SUCCESS","attempts":{attempt},"retries":{retries},"seconds":{seconds}}}'
+
+    payloads = [summary(each.started_at, each.attempt, each.retry_count) for each in ended]
+    return events(_ids(ended), None, "TASK_FINISHED", "done", "", payloads, now)
 
 
-def event(
-    task_id: int,
+def _ids(attempts: Iterable[Plain]) -> list[int]:
+    return [each.task_id for each in attempts]
+
+
+def events(
+    tasks: Sequence[int],
     worker_id: int | None,
     event_type: str,
     reason: str,
     message: str,
-    payload: str,
+    payloads: Sequence[str],
     now: str,
     level: str = "info",
-) -> Event:
-    """An event of a task that the engine tells; `payload` is JSON text."""
-    return task_id, None, None, worker_id, event_type, level, reason, ENGINE, message, payload, now
+) -> AlikeEvents:
+    """Events that the engine tells, one of each of these tasks; `payloads` are JSON texts."""
+    rest = (None, None, worker_id, event_type, level, reason, ENGINE, message, None, now)
+    return AlikeEvents(tasks, rest, payloads)
 
 
 def as_json(numbers: Iterable[int]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..rules.chain import COLUMNS, Row, hashes_alike, row_hash
-from .inserting import insert, insert_alike
+from .inserting import Given, insert, insert_alike, insert_columns
 
 _INSERT = (
     "INSERT INTO event_log(event_id, task_id, resource_id, route_id, worker_id, event_type, level, reason, actor,"
@@ -25,6 +25,7 @@ _INSERT_ALIKE = (
     " message, payload_json, created_at, hash)"
     " SELECT ? + key, ? + key, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, value FROM json_each(?)"
 )
+_PAYLOAD = COLUMNS.index("payload_json") - COLUMNS.index("resource_id")
 BEFORE_ALL, LAST_OF_ALL = -(2**63), 2**63 - 1
 """Ids before the first event that anyone could have put into the table, and behind the last."""
 
@@ -58,12 +59,14 @@ class PendingEvent(NamedTuple):
 
 
 class AlikeEvents(NamedTuple):
-    """The events of tasks that were made one after the other, where they tell the same of each."""
+    """Events, one for each of these tasks, that tell the same of them but for their payloads."""
 
-    tasks: range
-    """Their ids."""
+    tasks: Sequence[int]
+    """Their ids; a range where there are no payloads."""
     rest: tuple[str | int | None, ...]
     """The values of a `PendingEvent` behind the task's id."""
+    payloads: Sequence[str] = ()
+    """JSON text of each, in the place of that of `rest`; empty = it holds for all of them."""
 
 
 def payload_text(payload: Mapping[str, Any] | None) -> str | None:
@@ -81,7 +84,13 @@ def append(connection: sqlite3.Connection, events: Sequence[Event | AlikeEvents]
             insert(connection, *_INSERT, rows)
             rows = []
             hashes = hashes_alike(previous, event_id + 1, *event)
-            insert_alike(connection, _INSERT_ALIKE, event.rest, hashes, (event_id + 1, event.tasks[0]))
+            if event.payloads:
+                ids = range(event_id + 1, event_id + 1 + len(hashes))
+                rest = list[Given](event.rest)
+                rest[_PAYLOAD] = event.payloads
+                insert_columns(connection, *_INSERT, (ids, event.tasks, *rest, hashes), len(hashes))
+            else:
+                insert_alike(connection, _INSERT_ALIKE, event.rest, hashes, (event_id + 1, event.tasks[0]))
             event_id, previous = event_id + len(hashes), hashes[-1]
             continue
         event_id += 1

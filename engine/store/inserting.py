@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain, repeat
+from itertools import count as numbers
 from operator import itemgetter
 from typing import Any
 
@@ -28,6 +29,8 @@ FEWEST = 2
 """Values of a row that stay bound: `itemgetter` makes a tuple of no fewer."""
 
 Values = tuple[Any, ...]
+Given = int | str | Sequence[Any] | None
+"""A column: the one value that all rows have in it, or a sequence of their own."""
 
 
 class Column(Enum):
@@ -52,6 +55,31 @@ def insert(connection: sqlite3.Connection, head: str, row: str, rows: Sequence[V
     if whole < len(rows):
         row, rest = _without_empty(row, rows[whole:])
         connection.executemany(head + row, rest)
+
+
+def insert_columns(
+    connection: sqlite3.Connection,
+    head: str,
+    row: str,
+    columns: Sequence[Given],
+    count: int,
+) -> None:
+    """Run `head` for `count` rows, in order, given by columns: one value that all rows have, or a sequence of their own."""
+    kinds = tuple(map(_kind_of_given, columns))
+    shared = [each for each in columns if isinstance(each, str | int)]
+    own = [each for each in columns if not isinstance(each, str | int | None)]
+    whole = count - count % AT_ONCE
+    for first in range(0, whole, AT_ONCE):
+        values = shared.copy()
+        for each in own:
+            values += each[first : first + AT_ONCE]
+        connection.execute(_of_many(head, row, kinds), values)
+    if whole < count:
+        rest = (
+            repeat(each, count - whole) if isinstance(each, str | int | None) else each[whole:]
+            for each in columns
+        )
+        insert(connection, head, row, tuple(zip(*rest, strict=True)))
 
 
 def insert_alike(
@@ -84,6 +112,12 @@ def insert_row(connection: sqlite3.Connection, table: str, columns: Mapping[str,
     names = '", "'.join(columns)
     row = f"({', '.join('?' * len(columns))})"
     return insert_one(connection, f'INSERT INTO {table}("{names}") VALUES ', row, tuple(columns.values()))
+
+
+def _kind_of_given(given: Given) -> Column:
+    if given is None:
+        return Column.EMPTY
+    return Column.SHARED if isinstance(given, str | int) else Column.OWN
 
 
 def _kind(column: Values) -> Column:
@@ -135,9 +169,9 @@ def _portions(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
 @lru_cache(maxsize=64)
 def _of_many(head: str, row: str, kinds: tuple[Column, ...]) -> str:
     """The statement for so many rows; the numbers of its values: those that are shared, then column by column."""
-    shared = count(1)
+    shared = numbers(1)
     firsts = {at: next(shared) for at, kind in enumerate(kinds) if kind is Column.SHARED}
-    own = count(next(shared), AT_ONCE)
+    own = numbers(next(shared), AT_ONCE)
     firsts |= {at: next(own) for at, kind in enumerate(kinds) if kind is Column.OWN}
 
     def mark(at: int, kind: Column, number: int) -> str:

@@ -7,14 +7,16 @@ exactly the rows that it was meant for raises `IllegalTransition`: the caller's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ..rules.losses import Loss
 from ..rules.tasks import LOST, NEEDS_REVIEW, PENDING, POLICY, RUNNING, TaskState, check
 from .attempts import CLOSE
-from .batches import THESE, as_json, event, expect
-from .events import Event
+from .batches import THESE, as_json, events, expect
+from .events import AlikeEvents
 from .tasks import LET_GO
 from .transaction import ENGINE, Transaction
 
@@ -30,9 +32,11 @@ _BARE = (
     " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
 )
 _KIND = f"({_BARE}), losses, losses_total, {', '.join(POLICY)}"
-_LOOK = f"SELECT id, fence, worker_id, attempt, {_KIND} FROM task WHERE id IN {THESE(1)}"
+_LOOK = f"SELECT id, fence, worker_id, attempt, {_KIND} FROM task WHERE id IN {THESE('?1')}"
 # Two are enough to know that they are not all alike.
-_ALIKE = f"SELECT DISTINCT worker_id, fence IN {THESE(2)}, {_KIND} FROM task WHERE id IN {THESE(1)} LIMIT 2"
+_ALIKE = (
+    f"SELECT DISTINCT worker_id, fence IN {THESE('?2')}, {_KIND} FROM task WHERE id IN {THESE('?1')} LIMIT 2"
+)
 # A fence by the number of its task: UPDATE … FROM json_each, which could count them, keeps all rows aside first.
 _MOVE = (
     f"UPDATE task SET state = :state, reason = :reason, updated_at = :now, {LET_GO}, fence = id + :ahead{{}}"
@@ -42,7 +46,7 @@ _CHARGED = ", losses = losses + :counted, losses_total = losses_total + :total, 
 _NEVER_BEGUN = _MOVE.format(", effective_priority = priority")
 _TAKE_OVER = _MOVE.format(f", effective_priority = priority, next_run_at = :now{_CHARGED}")
 _REVIEW = _MOVE.format(f", error = :error{_CHARGED}")
-_CLOSE = f"UPDATE attempt SET {CLOSE} WHERE fence IN {THESE(7)} AND ended_at IS NULL"
+_CLOSE = f"UPDATE attempt SET {CLOSE} WHERE fence IN {THESE('?7')} AND ended_at IS NULL"
 
 
 class Lost(NamedTuple):
@@ -152,17 +156,18 @@ def _close(tx: Transaction, lost: Sequence[Lost], outcome: str, reason: str) -> 
 
 def _moves(
     tx: Transaction,
-    lost: Iterable[Lost],
+    lost: Sequence[Lost],
     ahead: int,
     source: TaskState,
     to: TaskState,
     reason: str,
     message: str,
     level: str = "info",
-) -> Iterator[Event]:
+) -> Iterator[AlikeEvents]:
     """The events of one change of all of them."""
-    text, now = tx.redactor.text(message), tx.now
-    change = f'{{"from":"{source}","to":"{to}","attempt":'
-    for task_id, _, worker_id, attempt in lost:
-        payload = f'{change}{attempt},"fence":{task_id + ahead}}}'
-        yield event(task_id, worker_id, "TASK_STATE", reason, text, payload, now, level)
+    text, change = tx.redactor.text(message), f'{{"from":"{source}","to":"{to}","attempt":'
+    for worker_id, those in groupby(lost, attrgetter("worker_id")):
+        told = list(those)
+        payloads = [f'{change}{each.attempt},"fence":{each.task_id + ahead}}}' for each in told]
+        ids = [each.task_id for each in told]
+        yield events(ids, worker_id, "TASK_STATE", reason, text, payloads, tx.now, level)

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.new_task import NewTask
-from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, POLICY, RUNNING, SUCCESS, TaskState, check
+from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import AlikeEvents, payload_text
@@ -340,8 +340,39 @@ class Aside:
         return msgspec.json.encode(self._known).decode()
 
 
+class Waiting(NamedTuple):
+    """What the scheduler reads of a waiting task. Behind `started_at` come the columns `POLICY`, in their order."""
+
+    id: int
+    state: str
+    effective_priority: int
+    next_run_at: str
+    scheduled_at: str
+    suspect: int
+    target: str
+    attempt: int
+    retry_count: int
+    started_at: str | None
+    type: str
+    timeout: float | None
+    max_retry: int | None
+    on_lost: str | None
+    needs: str | None
+    route: str | None
+    allow_direct: int | None
+    bandwidth: float | None
+    kept_by: str | None
+    """With an `Aside`: the value of its field, as a JSON array that holds it twice."""
+
+    @property
+    def own(self) -> tuple[Any, ...]:
+        """The values of `POLICY`."""
+        return self[10:18]
+
+
 _KEPT_BY = "json_extract(payload, :path, :path)"
 """Two paths give both values as a JSON array, in which 1, "1" and true differ."""
+_READ = ", ".join(Waiting._fields[:-1])
 _BESIDE = f" AND {_KEPT_BY} || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
 _AFTER = (
     " AND next_run_at >= CASE level.priority WHEN :priority THEN :due ELSE '' END"
@@ -363,12 +394,11 @@ def due(
     args: Mapping[str, Any] | None = None,
     *,
     aside: Aside | None = None,
-    after: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
+    after: Waiting | None = None,
+) -> list[Waiting]:
     """The first `limit` due tasks of one lane that fit the `condition`, in the order in which they shall start.
 
-    With `aside` none of those; of the others `kept_by` is the value of its field, as a JSON array that holds it twice.
-    `after` a row, only what comes behind it.
+    With `aside` none of those. `after` a row, only what comes behind it.
     """
     more: dict[str, Any] = {"priority": -(2**63), **(args or {})}
     if aside is not None:
@@ -376,16 +406,16 @@ def due(
         more |= {"path": aside.path, "aside": aside.known}
     if after is not None:
         condition += _AFTER
-        more |= {"priority": after["effective_priority"], "due": after["next_run_at"], "id": after["id"]}
+        more |= {"priority": after.effective_priority, "due": after.next_run_at, "id": after.id}
     # Priority by priority, and of each only what is due: to walk along the lane's index would be to read all that is not due
     # yet with each tick. The join goes through both in order, so that it ends with the limit, with nothing sorted.
     sql = (
-        f"{_LEVELS_OF_LANE}SELECT id, state, effective_priority, next_run_at, scheduled_at, suspect, target, attempt,"
-        f" retry_count, {', '.join(POLICY)}{'' if aside is None else f', {_KEPT_BY} AS kept_by'}"
+        f"{_LEVELS_OF_LANE}SELECT {_READ}, {'NULL' if aside is None else _KEPT_BY}"
         f" FROM level CROSS JOIN {_BY_LANE} WHERE lane = :lane AND effective_priority = level.priority AND {_WAITING}"
         f" AND next_run_at <= :now AND {condition} LIMIT :limit"
     )
-    return tx.rows(sql, lane=lane, now=tx.now, limit=limit, **more)
+    rows = tx.connection.execute(sql, {"lane": lane, "now": tx.now, "limit": limit, **more})
+    return [Waiting._make(row) for row in rows.fetchall()]
 
 
 ELSEWHERE = (

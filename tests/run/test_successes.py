@@ -33,7 +33,7 @@ def recorder_of(scratch: Scratch) -> Recorder:
     return Recorder(scratch.config, scratch.policies, Outcomes(scratch.policies, lambda low, high: low))
 
 
-def some_of_each_kind(scratch: Scratch, sixth: str) -> tuple[int, list[Any]]:
+def some_of_each_kind(scratch: Scratch, sixth: str) -> tuple[Engine, list[Any]]:
     """Attempts of one worker, of which some are not plain, and their reports."""
     scratch.declare(ResourceDeclaration("browser-1", "browser"))
     for number in range(8):
@@ -55,7 +55,7 @@ def some_of_each_kind(scratch: Scratch, sixth: str) -> tuple[int, list[Any]]:
             reports.append(Outcome(row["id"], row["fence"], "succeeded", exit_code=0, tail="the last\nlines"))
         else:
             reports.append(Outcome(row["id"], row["fence"], "succeeded", result=result))
-    return engine.worker_id, reports
+    return engine, reports
 
 
 def told(scratch: Scratch) -> dict[str, list[Any]]:
@@ -78,16 +78,64 @@ def one_by_one(recorder: Recorder, tx: Transaction, worker_id: int, reports: lis
 @pytest.mark.parametrize("sixth", ["", '{"broken'])
 def test_many_at_once_tell_the_same_as_one_by_one(tmp_path: Path, sixth: str) -> None:
     found = []
-    for name, writes in (("together", Recorder.record), ("alone", one_by_one)):
+    for name, writes in (("together", Recorder.record), ("known", Recorder.record), ("alone", one_by_one)):
         (tmp_path / name).mkdir()
         scratch = Scratch(tmp_path / name)
-        worker_id, reports = some_of_each_kind(scratch, sixth)
-        scratch.do(partial(writes, recorder_of(scratch)), worker_id, reports)
+        engine, reports = some_of_each_kind(scratch, sixth)
+        recorder = recorder_of(scratch)
+        if name == "known":
+            recorder.begun(engine.plain)
+        scratch.do(partial(writes, recorder), engine.worker_id, reports)
         assert replay.check(scratch.path) == []
         found.append(told(scratch))
         scratch.close()
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert [row[2] for row in found[0]["task"]].count(TaskState.SUCCESS) == (7 if sixth else 8)
+
+
+def test_attempts_that_are_known_end_without_being_looked_up(scratch: Scratch) -> None:
+    for number in range(5):
+        scratch.add(payload=str(number))
+    engine = Engine(scratch)
+    runs = engine.tick()
+    engine.recorder.begun(engine.plain)
+    asked: list[str] = []
+    scratch.tx.connection.set_trace_callback(asked.append)
+    scratch.clock.advance(2.5)
+    engine.tell(*(Outcome(run.task_id, run.fence, "succeeded", result="[1]") for run in runs))
+    scratch.tx.connection.set_trace_callback(None)
+    assert not [sql for sql in asked if "worker_id, attempt, retry_count, started_at FROM task" in sql]
+    assert {scratch.row(run.task_id)["state"] for run in runs} == {TaskState.SUCCESS}
+    assert scratch.query(
+        "SELECT DISTINCT payload_json FROM event_log WHERE event_type = 'TASK_FINISHED'"
+    ) == [('{"state":"SUCCESS","attempts":1,"retries":0,"seconds":2.5}',)]
+    assert replay.check(scratch.path) == []
+
+
+@pytest.mark.parametrize("act", ["cancelled", "wanted", "lost", "targeted"])
+def test_what_became_of_a_known_attempt_is_seen_by_the_statement_that_ends_it(
+    scratch: Scratch, act: str
+) -> None:
+    first, second = scratch.add(), scratch.add()
+    engine = Engine(scratch)
+    runs = {run.task_id: run for run in engine.tick()}
+    engine.recorder.begun(engine.plain)
+    if act == "cancelled":
+        scratch.do(control.cancel, scratch.row(first), ANN, {})
+    elif act == "lost":
+        scratch.do(take_all, [scratch.row(first)], "it was lost", {runs[first].fence}, scratch.policies, 9)
+    else:
+        change = "wanted = 'pause'" if act == "wanted" else "target = 'example.org'"
+        scratch.do(lambda tx: tx.connection.execute(f"UPDATE task SET {change} WHERE id = ?", (first,)))
+    engine.tell(*(Outcome(run.task_id, run.fence, "succeeded") for run in runs.values()))
+    ended = [("TASK_STATE", "done"), ("TASK_FINISHED", "done")]
+    assert scratch.events(second)[-2:] == ended
+    if act == "lost":
+        assert scratch.row(first)["state"] == TaskState.PENDING
+        assert ("STALE_WRITE", "stale_lease") in scratch.events(first)
+    else:
+        assert scratch.events(first)[-2:] == ended
+    assert replay.check(scratch.path) == []
 
 
 def test_a_plain_attempt_begins_and_ends_in_one_commit_with_its_three_events(scratch: Scratch) -> None:
@@ -148,8 +196,12 @@ def path_of(task_id: int, number: int) -> str:
 def begin_together(
     tx: Transaction, ids: list[int], worker_id: int, lease: float, path_of: Callable[[int, int], str]
 ) -> list[batches.Begun]:
-    rows = [tasks.get(tx, task_id) for task_id in ids]
-    return batches.begin_all(tx, rows, worker_id, lease, path_of)
+    return batches.begin_all(tx, [waiting(tx, task_id) for task_id in ids], worker_id, lease, path_of)
+
+
+def waiting(tx: Transaction, task_id: int) -> tasks.Waiting:
+    row = tasks.get(tx, task_id)
+    return tasks.Waiting._make(row.get(column) for column in tasks.Waiting._fields)
 
 
 def begin_one_by_one(
@@ -193,7 +245,7 @@ def test_tasks_with_a_checkpoint_do_not_begin_with_those_that_have_none(scratch:
     scratch.do(take_all, rows, "they were lost", {row["fence"] for row in rows}, scratch.policies, 3)
     ids = [saved["id"], other["id"]]
     begun = scratch.do(begin_together, ids, scratch.worker("w-other"), 300.0, path_of)
-    assert [(each.row["id"], each.attempt) for each in begun] == [(other["id"], 2)]
+    assert [(each.row.id, each.plain.attempt) for each in begun] == [(other["id"], 2)]
     runs = {run.task_id: run for run in Engine(scratch).tick()}
     assert (runs[saved["id"]].attempt, runs[saved["id"]].checkpoint_seq) == (2, 1)
     assert (runs[plain["id"]].attempt, runs[plain["id"]].checkpoint_seq) == (2, 0)
@@ -205,7 +257,7 @@ def test_one_that_has_begun_meanwhile_is_left_out(scratch: Scratch) -> None:
     before = scratch.row(first)
     worker_id = scratch.worker()
     begun = scratch.do(begin_together, [first, second], worker_id, 300.0, path_of)
-    assert [each.row["id"] for each in begun] == [second]
+    assert [each.row.id for each in begun] == [second]
     assert scratch.row(first) == before
     assert scratch.query("SELECT task_id, log_path FROM attempt WHERE id = ?", begun[0].attempt_id) == [
         (second, f"{second}.1.log")

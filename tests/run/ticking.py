@@ -16,6 +16,7 @@ from taskdeck.engine.run.messages import Outcome, Run, Save, Started, TypeInfo, 
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
 from taskdeck.engine.store import processes
+from taskdeck.engine.store.batches import Plain
 from tests.scratch import Scratch
 
 
@@ -26,6 +27,8 @@ class Engine:
         self.scratch = scratch
         self.worker_id = scratch.worker("engine-worker")
         self.free = free
+        self.plain: list[Plain] = []
+        """Attempts that began and hold nothing."""
         self.leasing = Leasing(random.Random(7))
         self.outcomes = Outcomes(scratch.policies, lambda low, high: low)
         self.recorder = Recorder(scratch.config, scratch.policies, self.outcomes)
@@ -40,7 +43,9 @@ class Engine:
         return [run for runs in self.passes().runs.values() for run in runs]
 
     def passes(self) -> Dispatched:
-        return self.scratch.do(dispatch, self.limits(), self.scratch.policies)
+        done = self.scratch.do(dispatch, self.limits(), self.scratch.policies)
+        self.plain += done.plain
+        return done
 
     def limits(self) -> Limits:
         """What it knows beside the database."""

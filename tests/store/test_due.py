@@ -34,7 +34,7 @@ def test_the_due_of_a_lane_come_page_by_page_in_the_order_in_which_they_start(
             found += rows
         scratch.close()
     due = [(level, later, number) for number, (level, later) in enumerate(waiting, 1) if later <= 0]
-    assert [row["id"] for row in found] == [number for _, _, number in sorted(due)]
+    assert [row.id for row in found] == [number for _, _, number in sorted(due)]
 
 
 def test_what_is_not_due_is_not_read_to_find_what_is(scratch: Scratch) -> None:
@@ -49,6 +49,6 @@ def test_what_is_not_due_is_not_read_to_find_what_is(scratch: Scratch) -> None:
         steps[0] += 1
 
     scratch.tx.connection.set_progress_handler(step, 100)
-    assert [row["id"] for row in scratch.do(tasks.due, "fetch", 100)] == [3001]
+    assert [row.id for row in scratch.do(tasks.due, "fetch", 100)] == [3001]
     scratch.tx.connection.set_progress_handler(None, 0)
     assert steps[0] < 20

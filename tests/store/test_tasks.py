@@ -141,7 +141,7 @@ def test_the_due_heads_of_a_lane_come_in_the_order_in_which_they_start(scratch: 
     first = scratch.add(priority=1)
     early = scratch.add(scheduled_at="2026-11-29T11:00:00.000000Z")
     scratch.add(scheduled_at="2026-11-29T13:00:00.000000Z")
-    assert [row["id"] for row in scratch.do(tasks.due, "fetch", 10)] == [first, early, late]
+    assert [row.id for row in scratch.do(tasks.due, "fetch", 10)] == [first, early, late]
     assert scratch.do(tasks.next_due) == "2026-11-29T13:00:00.000000Z"
 
 
