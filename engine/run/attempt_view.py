@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -9,12 +10,16 @@ from .attempt_messages import Run
 from .held import Held
 
 
-class AttemptView:
+class AttemptView(ABC):
     """The attempt's own figures, and what it holds."""
 
-    def __init__(self, run: Run, held: Held) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._held = held
+
+    @property
+    @abstractmethod
+    def _held(self) -> Held:
+        """What it holds."""
 
     @property
     def task_id(self) -> int:

@@ -20,7 +20,7 @@ from ..errors import InvalidPayload, StaleLease
 from ..rules import checkpoints, payloads
 from ..rules.checkpoints import NOTHING_SAVED
 from .asks import OUTCOMES, STOPS
-from .gateway import Gateway
+from .gateway import Gateway, Passage
 from .held import Held
 from .messages import (
     Answer,
@@ -73,10 +73,29 @@ class Attempt:
         self.timed_out = False
         self.on_stale: Callable[[], None] = no_one
         """Called when `stale` is first learnt; whoever is called lets go of it at the end."""
-        self.passage = gateway.of(run)
-        self.held = Held(run, self.passage.url)
+        self._gateway = gateway
+        self._passage: Passage | None = None
         self._progress: ProgressReport | None = None
         self._open: set[tuple[str, str]] = set()
+        if run.route is not None:
+            _ = self.held  # one that can't be used is told before anything begins
+
+    @cached_property
+    def held(self) -> Held:
+        """The resources and the route. Raises `BadExit`."""
+        return Held(self.run, self.passage.url)
+
+    @property
+    def passage(self) -> Passage:
+        """By what it goes out."""
+        if self._passage is None:
+            self._passage = self._gateway.of(self.run)
+        return self._passage
+
+    async def close_passage(self) -> None:
+        """The attempt ends, or has lost its lease: nothing goes out any more."""
+        if self._passage is not None:
+            await self._passage.close()
 
     @cached_property
     def asking(self) -> asyncio.Event:
@@ -229,7 +248,7 @@ class Attempt:
 
     def doubt_all(self) -> None:
         """The attempt ends: operations that it began and never settled are in doubt."""
-        for key, scope in sorted(self._open):
+        for key, scope in sorted(self._open) if self._open else ():
             self.doubt(key, scope)
 
     def _send(self, build: Callable[[int], Message]) -> asyncio.Future[Answer]:

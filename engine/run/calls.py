@@ -28,8 +28,18 @@ CANCEL_EVERY = 1.0
 class HandlerCall:
     """Runs `handler` for `attempt`; `ask` reaches it meanwhile."""
 
-    def __init__(self, attempt: Attempt, handler: Handler, settings: Welcome, journal: StartJournal) -> None:
+    ends_together = False
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        handler: Handler,
+        settings: Welcome,
+        journal: StartJournal,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self.attempt = attempt
+        self._loop = loop
         self._handler = handler
         self._settings = settings
         self._journal = journal
@@ -77,9 +87,10 @@ class HandlerCall:
         handler, run = self._handler, self.attempt.run
         assert handler.function is not None
         try:
-            await self._context.begin(resume(run, handler))
+            if run.checkpoint_seq:  # else it goes on with what it has
+                await self._context.begin(resume(run, handler))
             arguments = handler.arguments(run.payload) if not run.step else ()
-            self._task = asyncio.current_task()
+            self._task = asyncio.current_task(self._loop)
             if run.step:
                 result = await self._context.roll_back()
             else:
@@ -102,11 +113,11 @@ class HandlerCall:
     def _outcome(self, result: str, error: BaseException | None) -> Outcome:
         """Work that is done is never hidden; a cancel beats a failure; a stop beats what it caused."""
         attempt, run = self.attempt, self.attempt.run
-        stopped = isinstance(error, asyncio.CancelledError) or _holds(error, StopRequested)
         if attempt.stale:  # refused by its fence whatever it says, but the worker's slot is accounted for
             return Outcome(run.task_id, run.fence, "cancelled")
         if error is None:
             return Outcome(run.task_id, run.fence, "succeeded", result=result, tail=self._log.tail())
+        stopped = isinstance(error, asyncio.CancelledError) or _holds(error, StopRequested)
         if attempt.cancelled or (attempt.asked and stopped):
             return Outcome(run.task_id, run.fence, attempt.outcome_asked, tail=self._log.tail())
         if attempt.timed_out:
@@ -138,7 +149,7 @@ class HandlerCall:
                 self.attempt.note("HANDLER_WONT_STOP", "the handler goes on after being cancelled")
 
 
-def _holds(error: BaseException | None, kind: type[BaseException]) -> bool:
+def _holds(error: BaseException, kind: type[BaseException]) -> bool:
     """Is it of this kind, or a group (of a task group) that holds one?"""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kind) is not None

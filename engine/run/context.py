@@ -20,6 +20,7 @@ from ..rules.patterns import pattern
 from .attempt_view import AttemptView
 from .attempts import Attempt, gathered
 from .handlers import Handler
+from .held import Held
 from .operations import ROLLING_BACK, Once, inside_operation
 from .passwords import Passwords
 from .request_log import RequestLog
@@ -37,7 +38,7 @@ class Context(AttemptView):
     """The attempt from inside. One for each attempt; never shared between them."""
 
     def __init__(self, attempt: Attempt, handler: Handler, write_log: Callable[[str], None]) -> None:
-        super().__init__(attempt.run, attempt.held)
+        super().__init__(attempt.run)
         self._attempt = attempt
         self._handler = handler
         self._write_log = write_log
@@ -191,7 +192,7 @@ class Context(AttemptView):
         self._hung_up = True
         if self._http is not None:
             await self._http.close()
-        await self._attempt.passage.close()
+        await self._attempt.close_passage()
         if self._told is not None:
             self._told.flush()
 
@@ -210,6 +211,10 @@ class Context(AttemptView):
         whole = checkpoints.merge(self._attempt.checkpoint, changes) if merge else changes
         self._handler.check_checkpoint(whole)
         return self._attempt.save(changes, merge=merge)
+
+    @property
+    def _held(self) -> Held:
+        return self._attempt.held
 
     @property
     def _requests(self) -> RequestLog:

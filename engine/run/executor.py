@@ -17,7 +17,6 @@ from .gateway import Gateway
 from .handlers import SHELL, Handler, Registry
 from .journal import StartJournal
 from .messages import Ask, Outcome, Run, Validate, Validated, Welcome
-from .process_call import ProcessCall
 from .strays import Commands
 from .sync_call import SyncCall
 from .uplink import Uplink
@@ -31,6 +30,8 @@ class Call(Protocol):
     """One attempt on its way."""
 
     attempt: Attempt
+    ends_together: bool
+    """May its end wait, where many run, to be told with others?"""
 
     def ask(self, what: str, grace: float) -> None:
         """Pass a wish of the engine on."""
@@ -124,17 +125,18 @@ class Executor:
             return Command(attempt, self.settings, self.journal, self.commands)
         if handler.info.sync:
             return SyncCall(attempt, handler, self.settings, self.journal, self.commands)
-        return HandlerCall(attempt, handler, self.settings, self.journal)
+        return HandlerCall(attempt, handler, self.settings, self.journal, self._loop)
 
     async def _see_through(self, run: Run, call: Call) -> None:
         try:
             outcome = await call.run()
         except BaseException as error:  # the last border: an outcome even of what went wrong in here
             outcome = failed(run, failure_of(error, self.clock.utc()))
-        self.uplink.post(outcome, patient=len(self._calls) > MANY and isinstance(call, ProcessCall))
+        self.uplink.post(outcome, patient=len(self._calls) > MANY and call.ends_together)
         del self._calls[run.fence], self._tasks[run.fence]
-        self._note_idle()
+        if self.closing:
+            self._note_idle()
 
     def _note_idle(self) -> None:
-        if self.closing and not self._calls:
+        if not self._calls:
             self.idle.set()

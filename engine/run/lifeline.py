@@ -95,7 +95,10 @@ class Lifeline:
             while (body := link.receive()) is not None:
                 arrived = messages.to_peer(body)
                 for message in arrived:
-                    self._note(link, message)
+                    if isinstance(message, Run):
+                        self._uplink.fences.add(message.fence)
+                    else:
+                        self._note(link, message)
                 self._owner.arrived(list(arrived))
 
     def _note(self, link: Link, message: Message) -> None:
@@ -106,8 +109,6 @@ class Lifeline:
                 self._uplink.back(link.send, message.recorded, message.fences)
             case Recorded():
                 self._uplink.heard(message.upto)
-            case Run():
-                self._uplink.fences.add(message.fence)
 
     def _find(self) -> Link | None:
         """The next engine; None when this worker must have ended by now."""

@@ -10,6 +10,7 @@ engine can tell any worker to go; everything else may change with `PROTOCOL`.
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import msgspec
@@ -323,6 +324,8 @@ class Reply(Message, frozen=True):
 
 ToPeer = Welcome | Recorded | Run | Ask | Answer | Validate | Farewell | Reply
 
+_HEAD_OF_LIST = struct.Struct(">BI")
+"""Of msgpack's longest kind of list: its mark, and how many follow."""
 _encoder = msgspec.msgpack.Encoder()
 _from_peer = msgspec.msgpack.Decoder(list[FromPeer])
 _one_from_peer = msgspec.msgpack.Decoder(FromPeer)
@@ -330,13 +333,18 @@ _to_peer = msgspec.msgpack.Decoder(list[ToPeer])
 
 
 def encode(messages: list[Any]) -> bytes:
-    """One frame body. The messages are of one direction; `encode_one` of a message may stand for it."""
+    """One frame body. The messages are of one direction."""
     return _encoder.encode(messages)
 
 
-def encode_one(message: Message) -> msgspec.Raw:
-    """One message, to be put into a frame (by `encode`) later, as often as needed. Raises what can't be encoded."""
-    return msgspec.Raw(_encoder.encode(message))
+def encode_one(message: Message) -> bytes:
+    """One message, to be put into a frame (by `joined`) later, as often as needed. Raises what can't be encoded."""
+    return _encoder.encode(message)
+
+
+def joined(encoded: list[bytes]) -> bytes:
+    """One frame body of messages by `encode_one`."""
+    return _HEAD_OF_LIST.pack(0xDD, len(encoded)) + b"".join(encoded)
 
 
 def from_peer(body: bytes) -> list[FromPeer]:

@@ -117,8 +117,9 @@ def convert(kind: Any, value: Any) -> Any:
         return None
     if _is_pydantic(kind):
         return _convert_pydantic(kind, value)
-    for problem in _unknown(_shape(kind), value, "$"):
-        raise InvalidPayload("the payload does not fit", problem)
+    if isinstance(value, (dict, list)):
+        for problem in _unknown(_shape(kind), value, "$"):
+            raise InvalidPayload("the payload does not fit", problem)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -62,6 +62,7 @@ class ProcessCall(ABC):
         self._told_to_end = False
         self._kill_at = float("inf")
 
+    ends_together = True
     suspends = True
     """Is a pause a SIGSTOP, or a polite stop after the next checkpoint?"""
 
@@ -151,7 +152,7 @@ class ProcessCall(ABC):
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.attempt.passage.close()
+        await self.attempt.close_passage()
         if self._process is not None:
             self._process.close()
         self._log.close()
@@ -196,7 +197,7 @@ class ProcessCall(ABC):
             )
         await all_within(clock, LEFT_BEHIND_GRACE, process.output_ended, protocol.ended)
         await process.bury()
-        await self.attempt.passage.close()
+        await self.attempt.close_passage()
         self.attempt.end_progress()
         self.attempt.doubt_all()
         outcome = self._outcome(process)
@@ -250,7 +251,7 @@ class ProcessCall(ABC):
         """Another attempt owns the task: this one must end, whatever it has been asked."""
         if self._process is not None:
             self._end(self._process, self._settings.cancel_grace)
-        self._tasks.append(asyncio.ensure_future(self.attempt.passage.close()))  # its lease is gone
+        self._tasks.append(asyncio.ensure_future(self.attempt.close_passage()))  # its lease is gone
 
     def _end(self, process: Process, grace: float) -> None:
         if not self._told_to_end and not process.exited.is_set():

@@ -40,16 +40,13 @@ LARGEST = 256 * 2**20
 """Bytes; a longer file takes no more: then notes are dropped, and checkpoints are promised by an engine only."""
 
 
-class _Kept:
-    __slots__ = ("message", "number", "place", "raw", "size")
-
-    def __init__(self, number: int, message: Message | None, raw: bytes) -> None:
-        self.number = number
-        self.message = message
-        self.raw: bytes | None = raw
-        self.size = len(raw)
-        self.place = -1
-        """Where in the file the report begins; -1 = it is not there."""
+class _Kept(msgspec.Struct):
+    number: int
+    message: Message | None
+    raw: bytes | None
+    size: int
+    place: int = -1
+    """Where in the file the report begins; -1 = it is not there."""
 
 
 class Spool:
@@ -75,7 +72,7 @@ class Spool:
     def add(self, message: Message, raw: bytes) -> int:
         """Keep a report; returns its number."""
         self._last += 1
-        kept = _Kept(self._last, message, raw)
+        kept = _Kept(self._last, message, raw, len(raw))
         self._kept.append(kept)
         self._unwritten.append(kept)
         self._in_memory += kept.size
@@ -87,7 +84,8 @@ class Spool:
         while self._kept and self._kept[0].number <= upto:
             kept = self._kept.popleft()
             self._in_memory -= kept.size if kept.raw is not None else 0
-            gone += [(kept.number, kept.message)] if kept.message is not None else []
+            if kept.message is not None:
+                gone.append((kept.number, kept.message))
         while self._unwritten and self._unwritten[0].number <= upto:
             self._unwritten.popleft()
         if not self._kept and self._end:
@@ -120,12 +118,12 @@ class Spool:
             return None
         return [request for each in placed if (request := self._settle(*each))]
 
-    def waiting(self) -> Iterator[tuple[int, msgspec.Raw]]:
+    def waiting(self) -> Iterator[tuple[int, bytes]]:
         """Every report that is kept, in order, with its number."""
         for kept in list(self._kept):
             raw = kept.raw if kept.raw is not None else os.pread(self._fd, kept.size, kept.place)
             if raw:
-                yield kept.number, msgspec.Raw(raw)
+                yield kept.number, raw
 
     # ---- the file ------------------------------------------------------------------------------------------------
 
@@ -255,7 +253,7 @@ def _without_request(kept: _Kept) -> tuple[Message | None, bytes]:
     message = kept.message
     if isinstance(message, Save | OperationEnd | Together) and message.req:
         message = msgspec.structs.replace(message, req=0)
-        return message, bytes(encode_one(message))
+        return message, encode_one(message)
     assert kept.raw is not None
     return message, kept.raw
 

@@ -46,7 +46,8 @@ class SyncContext(AttemptView):
     def __init__(
         self, run: Run, held: Held, handler: Handler, link: WorkerLink, stops: Stops, clock: Clock
     ) -> None:
-        super().__init__(run, held)
+        super().__init__(run)
+        self._holds = held
         self._handler = handler
         self._link = link
         self._stops = stops
@@ -55,6 +56,10 @@ class SyncContext(AttemptView):
         self._progress = _Progress(link, clock)
         self._step = ""
         self._http: SyncHttp | None = None
+
+    @property
+    def _held(self) -> Held:
+        return self._holds
 
     @property
     def checkpoint(self) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -98,7 +98,7 @@ class Uplink:
     def post(self, message: Message, *, patient: bool = False) -> None:
         """Say it; no answer is expected. A `patient` message may wait for `PATIENCE` seconds, or for the next that can't."""
         self._waiting.put(message)
-        if not patient:
+        if not (patient or self._hurries):
             self._hurry_soon()
 
     def ask(self, build: Callable[[int], Message]) -> asyncio.Future[Answer]:
@@ -141,7 +141,7 @@ class Uplink:
 
         A handler that never lets the pass end can't hold up what others said for longer than `PATIENCE`.
         """
-        if self._hurries or self._urgent.is_set():
+        if self._urgent.is_set():
             return
         try:
             in_loop = asyncio.get_running_loop() is self._loop
@@ -175,14 +175,11 @@ class Uplink:
 
     def _next_batch(self) -> list[_Item]:
         """What is waiting, at least one."""
-        batch = [self._waiting.get()]
+        waiting = self._waiting
+        batch = [waiting.get()]
         self._urgent.wait(PATIENCE)
         self._urgent.clear()
-        try:
-            while len(batch) < MAX_BATCH:
-                batch.append(self._waiting.get_nowait())
-        except Empty:
-            pass
+        batch += [waiting.get_nowait() for _ in range(min(waiting.qsize(), MAX_BATCH - 1))]
         return batch
 
     def _take(self, batch: list[_Item]) -> bool:
@@ -212,7 +209,8 @@ class Uplink:
     def _forget(self, upto: int) -> None:
         """These are recorded. Being recorded is not being answered: who still waits is not forgotten."""
         gone = self._spool.recorded(upto) if self._spool is not None else []
-        self._unanswered = [one for one in self._unanswered + gone if self._is_open(one[1])]
+        known = self._unanswered + gone if self._requests else []
+        self._unanswered = [one for one in known if self._is_open(one[1])]
         for _, message in gone:
             if isinstance(message, Outcome) and message.kind not in ("stopped", "resumed"):
                 self.fences.discard(message.fence)
@@ -242,15 +240,15 @@ class Uplink:
             self._transmit(self._spool.waiting())
 
     def _say(self, said: list[Message]) -> None:
-        entries = []
+        entries: list[tuple[int, bytes]] = []
         for message in said:
-            for each, raw in self._encoded(message):
-                number = (
-                    self._spool.add(each, raw) if self._spool is not None and messages.is_report(each) else 0
-                )
-                if isinstance(each, Progress) and self._send is None:
-                    self._latest[each.fence] = each
-                entries.append((number, raw))
+            try:
+                raw = messages.encode_one(message)
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                others = self._instead(message, error)
+                entries += [self._entry(each, messages.encode_one(each)) for each in others]
+            else:
+                entries.append(self._entry(message, raw))
         ends = self._send is not None and any(isinstance(message, Outcome) for message in said)
         if ends:
             crash_at("before_outcome_send")
@@ -258,7 +256,15 @@ class Uplink:
         if ends:
             crash_at("after_outcome_send")
 
-    def _transmit(self, entries: Iterable[tuple[int, msgspec.Raw]]) -> None:
+    def _entry(self, message: Message, raw: bytes) -> tuple[int, bytes]:
+        """What is sent of a message, with its number if it is kept until it is recorded, else 0."""
+        if self._send is None and isinstance(message, Progress):
+            self._latest[message.fence] = message
+        if self._spool is None or not messages.is_report(message):
+            return 0, raw
+        return self._spool.add(message, raw), raw
+
+    def _transmit(self, entries: Iterable[tuple[int, bytes]]) -> None:
         """Send what was encoded, as long as there is somebody to send to; that he is gone is told by `away`."""
         try:
             for frame in _frames(entries):
@@ -267,12 +273,6 @@ class Uplink:
                 self._send(frame)
         except (LinkError, OSError):
             self._send = None
-
-    def _encoded(self, message: Message) -> list[tuple[Message, msgspec.Raw]]:
-        try:
-            return [(message, messages.encode_one(message))]
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            return [(each, messages.encode_one(each)) for each in self._instead(message, error)]
 
     def _instead(self, message: Message, error: Exception) -> Iterator[Message]:
         """A message holds what no frame can carry (a lone surrogate, a number past 64 bits): it alone is refused."""
@@ -287,22 +287,22 @@ class Uplink:
             yield Note(message.task_id, message.fence, "NOTE", why)  # type: ignore[attr-defined]
 
 
-def _frames(entries: Iterable[tuple[int, msgspec.Raw]]) -> Iterator[bytes]:
+def _frames(entries: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
     """The bodies of frames that hold these messages; the first report and each behind a gap is told its number."""
-    frame: list[Any] = []
+    frame: list[bytes] = []
     size, expected = 0, -1
     for number, raw in entries:
-        length = memoryview(raw).nbytes
-        if frame and (size + length > MAX_FRAME or len(frame) >= MAX_BATCH):
-            yield messages.encode(frame)
-            frame, size, expected = [], 0, -1
-        if number and number != expected:
-            frame.append(Numbered(number))
-        expected = number + 1 if number else expected
+        size += len(raw)
+        if frame and (size > MAX_FRAME or len(frame) >= MAX_BATCH):
+            yield messages.joined(frame)
+            frame, size, expected = [], len(raw), -1
+        if number:
+            if number != expected:
+                frame.append(messages.encode_one(Numbered(number)))
+            expected = number + 1
         frame.append(raw)
-        size += length
     if frame:
-        yield messages.encode(frame)
+        yield messages.joined(frame)
 
 
 def value_of(answer: Answer) -> dict[str, Any]:

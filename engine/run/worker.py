@@ -179,25 +179,23 @@ class Worker:
 
     def _take(self, arrived: Sequence[Message]) -> None:
         for message in arrived:
-            self._take_one(message)
-
-    def _take_one(self, message: Message) -> None:
-        match message:
-            case Welcome():
+            if isinstance(message, Welcome):
                 self._begin(message)
-            case Answer():
-                self.uplink.answered(message)
-            case Farewell():
+            elif isinstance(message, Farewell):
                 self._farewell(message.now, "dismissed by the engine")
-        if self.executor is None:
-            return
+            elif self.executor is not None:
+                self._pass_on(message, self.executor)
+
+    def _pass_on(self, message: Message, executor: Executor) -> None:
         match message:
             case Run():
-                self.executor.start(message)
+                executor.start(message)
+            case Answer():
+                self.uplink.answered(message)
             case Ask():
-                self.executor.ask(message)
+                executor.ask(message)
             case Validate():
-                self.executor.validate(message)
+                executor.validate(message)
 
     def _begin(self, welcome: Welcome) -> None:
         """Work for this engine: the first, or one that goes on where another was."""
