@@ -152,6 +152,7 @@ class EngineDouble:
 
     def say(self, *said: m.Message) -> None:
         self._used_up |= any(isinstance(one, m.Farewell) for one in said)
+        self._fences = max([self._fences, *(one.fence for one in said if isinstance(one, m.Run))])
         self.link.send(m.encode(list(said)))
 
     def hold_saves(self) -> None:
