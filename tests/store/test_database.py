@@ -176,7 +176,8 @@ def test_every_column_that_holds_a_time_takes_utc_text_of_one_width_only(scratch
                 continue
             seen += 1
             rule = re.search(
-                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{column} GLOB '([^']+)'\)",
+                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{column} GLOB '[^']+'"
+                rf" AND julianday\({column}\) IS NOT NULL OR {column} GLOB '([^']+)'\)",
                 schema[table],
             )
             assert rule, f"{table}.{column} takes any text"

@@ -8,16 +8,22 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
+from taskdeck.engine.rules.timing import EARLIEST, LATEST
 from taskdeck.engine.store import backup, database
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.scratch import Scratch
 
+first_flight = import_module("taskdeck.engine.store.migrations.0001_first_flight")
+faster = import_module("taskdeck.engine.store.migrations.0012_times_that_are_checked_faster")
 NOW = "2026-11-29T12:00:00.000000Z"
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 RELEASED = sorted(int(file.stem) for file in SCHEMAS.glob("*.sql"))
@@ -145,3 +151,30 @@ def test_a_newer_schema_is_refused_with_both_versions_and_the_remedy(tmp_path: P
     assert f"schema {SCHEMA_VERSION}" in caught.value.what
     assert "upgrade" in caught.value.remedy
     assert path.read_bytes() == before
+
+
+_NEARLY = st.builds(
+    lambda text, at, other: text[:at] + other + text[at + 1 :],
+    st.sampled_from([LATEST, EARLIEST, NOW, "2026-02-30T24:00:00.999999Z", "2026-13-41T25:61:61.000000Z"]),
+    st.integers(0, 27),
+    st.sampled_from(["", "0", "5", "9", " ", "-", "+", "x", "Z", "\0", "٢", "00", "[0-9]"]),
+)
+
+
+@given(st.one_of(_NEARLY, st.text(max_size=30)))
+def test_the_quick_check_of_a_time_lets_pass_what_its_pattern_alone_did(text: str) -> None:
+    slow = f"at IS NULL OR at GLOB '{first_flight.UTC_GLOB}'"
+    quick = faster.SLOW.sub(faster._quick_first, slow)
+    assert quick != slow
+    with closing(sqlite3.connect(":memory:")) as connection:
+        found = connection.execute(f"SELECT {slow}, {quick} FROM (SELECT ? AS at)", (text,)).fetchone()
+    assert found in ((0, 0), (1, 1))
+
+
+def test_every_time_of_the_schema_is_checked_the_quick_way(tmp_path: Path) -> None:
+    Scratch(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "taskdeck.db")) as connection:
+        found = connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE '%[0-9]%'").fetchall()
+    assert len(found) > 10
+    for (sql,) in found:
+        assert sql.count(first_flight.UTC_GLOB) == sql.count(f"GLOB '{faster.FORM}' AND julianday(")
