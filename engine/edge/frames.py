@@ -5,11 +5,14 @@ Owns the cutting and its limits, for both kinds of link. Must not look into a bo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from typing import NoReturn
 
 from ..errors import TaskdeckError
 
-HEAD = 4
+_HEAD = struct.Struct("<I")
+HEAD = _HEAD.size
 MAX_BODY = 16 * 2**20
 """No body is longer (bytes), so that one mad peer can't fill the memory."""
 
@@ -35,8 +38,10 @@ class LinkLost(LinkError):
 
 def frame(body: bytes) -> bytes:
     """The body with its head; refuses an empty or too long one (`BadFrame`) before anything is sent."""
-    _check(len(body))
-    return len(body).to_bytes(HEAD, "little") + body
+    size = len(body)
+    if not 0 < size <= MAX_BODY:
+        _refuse(size)
+    return size.to_bytes(HEAD, "little") + body
 
 
 class Cutter:
@@ -48,25 +53,34 @@ class Cutter:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The bodies completed by `data`, in order; `BadFrame` where a head is wrong. Run it to the end."""
         buffer = self._buffer
-        buffer += data
-        start = 0
+        if buffer:
+            buffer += data
+            if len(buffer) < HEAD or len(buffer) < HEAD + _size(buffer, 0):
+                return
+            data = bytes(buffer)
+            buffer.clear()
+        start, last = 0, len(data) - HEAD
         try:
-            while len(buffer) - start >= HEAD:
-                size = int.from_bytes(buffer[start : start + HEAD], "little")
-                _check(size)
-                end = start + HEAD + size
-                if len(buffer) < end:
+            while start <= last:
+                end = start + HEAD + _size(data, start)
+                if end > len(data):
                     break
-                yield bytes(buffer[start + HEAD : end])
+                yield data[start + HEAD : end]
                 start = end
         finally:
-            del buffer[:start]
+            buffer += data[start:]
 
 
-def _check(size: int) -> None:
+def _size(data: bytes | bytearray, start: int) -> int:
+    (size,) = _HEAD.unpack_from(data, start)
     if not 0 < size <= MAX_BODY:
-        raise BadFrame(
-            "a message between processes is malformed",
-            f"its length is {size} bytes, allowed are 1 to {MAX_BODY}",
-            "check that both ends are the same version of taskdeck",
-        )
+        _refuse(size)
+    return size
+
+
+def _refuse(size: int) -> NoReturn:
+    raise BadFrame(
+        "a message between processes is malformed",
+        f"its length is {size} bytes, allowed are 1 to {MAX_BODY}",
+        "check that both ends are the same version of taskdeck",
+    )

@@ -26,6 +26,8 @@ _SECONDS = pattern(_NUMBER, re.ASCII)
 
 def utc_text(moment: datetime) -> str:
     """The stored form of an aware `moment`; a naive one, of no certain instant, raises ValueError."""
+    if moment.tzinfo is UTC:
+        return moment.isoformat(timespec="microseconds")[: -len("+00:00")] + "Z"
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise ValueError(f"a time without a zone can't be stored: {moment.isoformat()}")
     try:
