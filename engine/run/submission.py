@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -56,14 +57,15 @@ def prepare(specs: Any, redactor: Redactor, alike: dict[Any, NewTask] | None = N
     """
     if not isinstance(specs, _LISTS) or isinstance(specs, str) or not specs:
         raise UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
-    prepared = []
     alike = {} if alike is None else alike
+    if len(specs) == 1:
+        return [_prepare_alike(specs[0], redactor, alike)]
+    prepared = []
     for number, spec in enumerate(specs, 1):
         try:
             prepared.append(_prepare_alike(spec, redactor, alike))
         except TaskdeckError as error:
-            if len(specs) > 1:
-                error.what = f"task {number} of {len(specs)}: {error.what}"
+            error.what = f"task {number} of {len(specs)}: {error.what}"
             raise
     return prepared
 
@@ -89,10 +91,19 @@ def submit_each(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) ->
 
 
 def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) -> list[Any]:
-    if len({actor for _, actor in wishes}) > 1 or any(task.key for tasks, _ in wishes for task in tasks):
+    actor = wishes[0][1]
+    every = list[NewTask]()
+    for prepared, whose in wishes:
+        every += prepared
+        if whose != actor:
+            return [submit(tx, *wish) for wish in wishes]
+    if any(task.key for task in every):
         return [submit(tx, *wish) for wish in wishes]
-    answers = iter(submit(tx, [task for tasks, _ in wishes for task in tasks], wishes[0][1]))
-    return [[next(answers) for _ in tasks] for tasks, _ in wishes]
+    answers = submit(tx, every, actor)
+    if len(every) == len(wishes):
+        return [[answer] for answer in answers]
+    rest = iter(answers)
+    return [list(islice(rest, len(prepared))) for prepared, _ in wishes]
 
 
 def _submit_alone(tx: Transaction, prepared: list[NewTask], actor: str) -> Any:
@@ -135,7 +146,7 @@ def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> 
     payload = _payload(known.type, spec.get("payload"), redactor)
     key = _key(spec["key"], redactor) if "key" in spec else None
     target = _target(spec.get("target"), payload)
-    if (key, target) == (known.key, known.target):
+    if key == known.key and target == known.target:
         return known.with_payload(payload)
     return known._replace(payload=payload, key=key, target=target)
 

@@ -6,7 +6,7 @@ the state (and fence) that the caller saw, and adds the one event of the change 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -106,10 +106,11 @@ def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]
     """
     _see_parents(tx, new)
     last = tx.connection.execute(_LAST_ID).fetchone()[0]
-    _insert_all(tx, new)
+    alike = list(_runs(new))
+    _insert_all(tx, alike)
     ids = range(last + 1, last + 1 + len(new))
     assert tx.connection.execute(_SINCE, (last,)).fetchone() == (ids[0], ids[-1], len(ids))
-    _tell_all(tx, ids, new, actor)
+    _tell_all(tx, ids, alike, actor)
     return list(ids)
 
 
@@ -119,9 +120,9 @@ def _see_parents(tx: Transaction, new: Iterable[NewTask]) -> None:
             raise _not_here(tx, parent_id)
 
 
-def _insert_all(tx: Transaction, new: Sequence[NewTask]) -> None:
+def _insert_all(tx: Transaction, runs: Iterable[Sequence[NewTask]]) -> None:
     others = list[tuple[Any, ...]]()
-    for alike in _runs(new, _all_but_payload):
+    for alike in runs:
         if len(alike) < FEWEST_ALIKE:
             others += [_values(tx, each) for each in alike]
             continue
@@ -132,11 +133,11 @@ def _insert_all(tx: Transaction, new: Sequence[NewTask]) -> None:
     insert(tx.connection, *_CREATE, others)
 
 
-def _tell_all(tx: Transaction, ids: range, new: Sequence[NewTask], actor: str) -> None:
+def _tell_all(tx: Transaction, ids: range, runs: Iterable[Sequence[NewTask]], actor: str) -> None:
     told: dict[Any, tuple[Any, ...]] = {}
     first = 0
-    for alike in _runs(new, _told_of):
-        key = _told_of(alike[0])
+    for key, some in groupby(runs, lambda alike: _told_of(alike[0])):
+        alike = [each for run in some for each in run]
         if key not in told:
             told[key] = _created(tx, alike[0], actor)
         here = ids[first : first + len(alike)]
@@ -152,9 +153,9 @@ _told_of = attrgetter("type", "priority", "scheduled_at", "parent_id")
 """What `_created` tells of a task."""
 
 
-def _runs(new: Sequence[NewTask], key: Callable[[NewTask], Any]) -> Iterator[list[NewTask]]:
-    """Those that stand together and have the same key."""
-    return (list(some) for _, some in groupby(new, key))
+def _runs(new: Sequence[NewTask]) -> Iterator[list[NewTask]]:
+    """Those that stand together and differ in their payload at most."""
+    return (list(some) for _, some in groupby(new, _all_but_payload))
 
 
 def _values(tx: Transaction, new: NewTask) -> tuple[Any, ...]:
