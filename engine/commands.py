@@ -6,7 +6,7 @@ socket; while the lock is free this process takes the lock and writes itself. No
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,8 @@ from .silence import Silence, on_silence
 from .store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 
 if TYPE_CHECKING:
+    import asyncio
+
     from .run.engine import Engine
     from .run.importing import Import
     from .run.launches import Launches
@@ -372,37 +374,51 @@ def _unanswered(silence: Silence, verb: str, args: Mapping[str, Any]) -> Unavail
     )
 
 
-async def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> list[Any]:
-    """What came at the same time is written by one unit. Returns for each call (arguments, actor) its answer or its error."""
+def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
+    """What came at the same time is written by one unit. Gives for each call (arguments, actor) its answer or its error."""
+    wishes: list[tuple[Any, str]] = []
+    asked, is_bad = list[int](), False
+    shapes: dict[str, str] = {}
+    for at, (args, actor) in enumerate(calls):
+        try:
+            prepared = submission.prepare(args.get("specs"), engine.redactor, engine.alike)
+        except Exception as error:  # whatever it is: the other calls are not refused for it
+            wishes.append((error, actor))
+            is_bad = True
+            continue
+        wishes.append((prepared, actor))
+        if not _surely_fit(engine, prepared, shapes):
+            asked.append(at)
+    return _submit_what_fits(engine, wishes, asked) if asked or is_bad else _submit(engine, wishes)
+
+
+def _submit(engine: Engine, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
+    due = min(spec.scheduled_at for prepared, _ in wishes for spec in prepared)
+    written = engine.writer.write(submission.submit_each, wishes)
+    written.add_done_callback(lambda done: engine.wake_for([due]))
+    return written
+
+
+async def _submit_what_fits(
+    engine: Engine, wishes: Sequence[tuple[Any, str]], asked: Sequence[int]
+) -> list[Any]:
+    """Of these (tasks, or the error that refuses them; actor) those at the places `asked` are shown to a worker first."""
     import asyncio
 
-    answers: list[Any] = [_prepared(engine, args) for args, _ in calls]
-    shapes: dict[str, str] = {}
-    asked = [at for at, answer in enumerate(answers) if not _surely_fit(engine, answer, shapes)]
-    refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked)) if asked else ()
+    answers: list[Any] = [prepared for prepared, _ in wishes]
+    refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked))
     for at, refusal in zip(asked, refusals, strict=True):
         answers[at] = refusal or answers[at]
     good = [at for at, answer in enumerate(answers) if not isinstance(answer, Exception)]
     if good:
-        wishes = [(answers[at], calls[at][1]) for at in good]
-        due = [spec.scheduled_at for prepared, _ in wishes for spec in prepared]
-        for at, written in zip(good, await engine.writer.write(submission.submit_each, wishes), strict=True):
-            answers[at] = written
-        engine.wake_for(due)
+        written = await _submit(engine, [wishes[at] for at in good])
+        for at, answer in zip(good, written, strict=True):
+            answers[at] = answer
     return answers
 
 
-def _prepared(engine: Engine, args: dict[str, Any]) -> list[NewTask] | Exception:
-    try:
-        return submission.prepare(args.get("specs"), engine.redactor, engine.alike)
-    except Exception as error:  # whatever it is: the other calls are not refused for it
-        return error
-
-
-def _surely_fit(engine: Engine, prepared: list[NewTask] | Exception, shapes: dict[str, str]) -> bool:
+def _surely_fit(engine: Engine, prepared: list[NewTask], shapes: dict[str, str]) -> bool:
     """Is there nothing about which a worker must be asked? `shapes` keeps what was looked up once, by type."""
-    if isinstance(prepared, Exception):
-        return True
     for spec in prepared:
         if spec.type == COMMAND_TYPE:
             continue

@@ -45,7 +45,10 @@ class AsyncLink(asyncio.Protocol):
         self._holds_back = False
         """Nothing is read until our own side has caught up."""
         self._arrived = asyncio.Event()
+        self._tell: Callable[[], None] = self._arrived.set
         self._writable = asyncio.Event()
+        self._is_behind = False
+        """The peer has left more than `HIGH_WATER` bytes untaken."""
         self._ended = asyncio.Event()
         self._error: BadFrame | None = None
         self._transport: asyncio.Transport
@@ -68,23 +71,32 @@ class AsyncLink(asyncio.Protocol):
         """Bytes that wait for the peer to take them."""
         return self._unsent + self._transport.get_write_buffer_size()
 
-    def send(self, body: bytes) -> None:
-        """Queue one message; never waits. `LinkError` when the link has ended or the peer stopped taking."""
+    def send(self, body: bytes, *, at_once: bool = False) -> None:
+        """Queue one message; never waits. `LinkError` when the link has ended or the peer stopped taking.
+
+        `at_once`: it leaves with all that is queued now, and not at the end of this pass of the loop.
+        """
         data = frame(body)
-        if self.closed:
+        if self._ended.is_set() or self._transport.is_closing():
             raise self._error or LinkLost("the message was not sent", "the link is closed")
-        if self.unsent + len(data) > MAX_UNSENT:
+        if (self._is_behind or self._unsent > HIGH_WATER) and self.unsent + len(data) > MAX_UNSENT:
             self._transport.abort()
             raise LinkLost("the message was not sent", f"the peer left {self.unsent} bytes untaken")
-        if not self._outbox:
+        if not self._outbox and not at_once:
             self._loop.call_soon(self._flush)
         self._outbox.append(data)
         self._unsent += len(data)
+        if at_once:
+            self._flush()
 
     async def drain(self) -> None:
         """Wait until the peer has taken enough to go on sending, or the link has ended."""
         self._flush()
         await self._writable.wait()
+
+    def on_arrival(self, call: Callable[[], None]) -> None:
+        """From now on call this, instead of waking who waits in `receive`, when messages have come or the link has ended."""
+        self._tell = call
 
     async def receive(self) -> bytes | None:
         """The next message; None = the link ended; `BadFrame` once where the peer broke it."""
@@ -139,23 +151,25 @@ class AsyncLink(asyncio.Protocol):
         except BadFrame as error:
             self._error = error
             self._transport.abort()
-        self._arrived.set()
         if self._unread > MAX_UNREAD:
             self._holds_back = True
             self._transport.pause_reading()
+        self._tell()
 
     def eof_received(self) -> None:
         self._flush()  # the transport closes after this: let it take the last answers with it
 
     def pause_writing(self) -> None:
+        self._is_behind = True
         self._writable.clear()
 
     def resume_writing(self) -> None:
+        self._is_behind = False
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended.set()
-        self._arrived.set()
+        self._tell()
         self._writable.set()
 
     def _flush(self) -> None:

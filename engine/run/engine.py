@@ -14,8 +14,8 @@ import os
 import random
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,11 @@ from ..config import Config
 from ..crash import crash_at
 from ..credentials import NoCredential
 from ..edge import identity
-from ..edge.frames import MAX_BODY
-from ..edge.link import AsyncLink, LinkError, remove_stale, serve, socket_path
+from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
-from ..errors import AlreadyRunning, Refused, StorageTrouble, TaskdeckError, UsageError, kept_from
+from ..errors import AlreadyRunning, Refused, StorageTrouble, kept_from
 from ..rules.new_task import NewTask
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
@@ -46,6 +45,7 @@ from . import engine_rows as rows
 from . import groups, later, withstanding
 from .announce import Announcer
 from .births import Ahead
+from .clients import Clients
 from .clock_watch import ClockWatch
 from .disk_fitness import refuse_unfit_disk, wait_for_disk
 from .dispatch import BATCH, FIRST, Dispatched, Limits, dispatch
@@ -57,7 +57,7 @@ from .leasing import Leasing
 from .listening import Listening
 from .looks import Looks
 from .loops import Loop
-from .messages import Call, Hello, Reply, encode, from_peer
+from .messages import Hello, from_peer
 from .outcomes import Outcomes
 from .passwords import Passwords
 from .policies import Policies
@@ -83,10 +83,6 @@ COMMANDS_TAKE = 30.0
 Verb = Callable[["Engine", dict[str, Any], str], Awaitable[Any]]
 Together = Callable[["Engine", list[tuple[dict[str, Any], str]]], Awaitable[list[Any]]]
 """Carries out calls (arguments, actor); returns for each its answer, or the error that refuses it."""
-
-CALLS_AT_ONCE, GROUPS_AT_ONCE = 64, 4
-"""Calls of one client that are carried out together at most, and how many such groups at the same time: while one is
-written the next is prepared, and the client hears the answers of the one before."""
 
 MOST_TOLD = 50
 """Recovered tasks of which the log tells one by one; each has its event."""
@@ -115,7 +111,10 @@ class Engine:
         self._options = options or RunOptions()
         self.policies = Policies(config)
         self.incarnation = secrets.token_hex(8)
-        self._verbs, self._together = verbs, together
+        self._clients = Clients(
+            {name: partial(verb, self) for name, verb in verbs.items()},
+            {name: partial(verb, self) for name, verb in together.items()},
+        )
         self.redactor = redactor
         self._code_version = code_version
         self._announcer = announcer or Announcer(None)
@@ -131,8 +130,6 @@ class Engine:
         self._stop_now = False
         self._hands_over_for = ""
         """Who asked for a new engine to take over; empty = nobody."""
-        self._calls = 0
-        """Those of clients that are being answered."""
         self._exit_code = 0
         self._engine_id = 0
         self._started_at = ""
@@ -364,7 +361,7 @@ class Engine:
         await self.warden.hand_over()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CALLS_TAKE):
-                while self._calls:
+                while self._clients.calls:
                     await self.clock.pause(0.01)
 
     async def _close(self) -> None:
@@ -556,66 +553,7 @@ class Engine:
         if hello.role == "worker":
             await self.reception.serve(link, hello, rest)
             return
-        messages: list[Any] = rest
-        under_way = list[asyncio.Task[None]]()
-        while True:
-            while len(messages) < CALLS_AT_ONCE * GROUPS_AT_ONCE and (body := link.received()) is not None:
-                messages += from_peer(body)
-            calls = [message for message in messages if isinstance(message, Call)]
-            for verb, some in groupby(calls, key=lambda call: call.verb):
-                await self._carry_out(link, verb, list(some), under_way)
-            if (body := await link.receive()) is None:
-                return
-            messages = list(from_peer(body))
-
-    async def _carry_out(
-        self, link: AsyncLink, verb: str, calls: list[Call], under_way: list[asyncio.Task[None]]
-    ) -> None:
-        """Carry out calls of one verb: some at once where it can do that, the next of them while these are written; else one
-        after the other, behind all that came before. They are answered in the order in which they came.
-        """
-        if verb in self._together:
-            for first in range(0, len(calls), CALLS_AT_ONCE):
-                if len(under_way) >= GROUPS_AT_ONCE:
-                    await asyncio.wait(under_way, return_when="FIRST_COMPLETED")
-                some, behind = calls[first : first + CALLS_AT_ONCE], under_way[-1:]
-                task = asyncio.create_task(self._reply(link, verb, some, behind))
-                under_way.append(task)
-                task.add_done_callback(under_way.remove)
-            return
-        if under_way:
-            await asyncio.wait(under_way)
-        for call in calls:
-            await self._reply(link, verb, [call])
-
-    async def _reply(
-        self, link: AsyncLink, verb: str, calls: list[Call], behind: Sequence[asyncio.Task[None]] = ()
-    ) -> None:
-        if link.is_abandoned():
-            log.warning("not begun, since who asked has gone: requests=%d", len(calls))
-            return
-        self._calls += len(calls)
-        try:
-            bodies = _bodies(await self._answers(verb, calls))
-            if behind:
-                await asyncio.wait(behind)
-            with contextlib.suppress(LinkError):  # nobody waits any more
-                for body in bodies:
-                    link.send(body)
-        finally:
-            self._calls -= len(calls)
-
-    async def _answers(self, verb: str, calls: list[Call]) -> list[Reply]:
-        try:
-            if together := self._together.get(verb):
-                told = await together(self, [(call.args, call.actor) for call in calls])
-            elif alone := self._verbs.get(verb):
-                told = [await alone(self, call.args, call.actor) for call in calls]
-            else:
-                raise UsageError(f"the engine knows no verb {verb!r}", "it may be of another version")
-        except Exception as error:
-            told = [error] * len(calls)
-        return [_reply(call, answer) for call, answer in zip(calls, told, strict=True)]
+        await self._clients.serve(link, rest)
 
     def description(self) -> dict[str, Any]:
         """What `ping` answers: who works here, since when, and the age of each loop's last pass in seconds."""
@@ -639,36 +577,6 @@ class Engine:
     async def _load_types(self) -> None:
         """What the last workers could run; recovery needs each type's contract before the first new worker speaks."""
         self.policies.load(await self.writer.write(processes.type_settings))
-
-
-def _reply(call: Call, told: Any) -> Reply:
-    """What is told of a call: its answer, or the error that refused it."""
-    if isinstance(told, TaskdeckError):
-        return Reply(call.req, error={**told.as_dict(), "exit_code": told.exit_code})
-    if isinstance(told, Exception):
-        log.error("verb %s failed", call.verb, exc_info=told)
-        what = f"the engine failed at {call.verb}: {type(told).__name__}"
-        return Reply(
-            call.req,
-            error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
-        )
-    return Reply(call.req, told)
-
-
-def _bodies(replies: list[Reply]) -> list[bytes]:
-    """The frames in which these are told, in order: one, unless they are too large together."""
-    body = encode(replies)
-    if len(body) <= MAX_BODY:
-        return [body]
-    if len(replies) > 1:
-        half = len(replies) // 2
-        return _bodies(replies[:half]) + _bodies(replies[half:])
-    error = TaskdeckError(
-        "it was carried out, and the answer is too large to be told",
-        f"it is {len(body)} bytes, at most {MAX_BODY}",
-        "look: taskdeck list; the next time ask for it in parts",
-    )
-    return [encode([Reply(replies[0].req, error={**error.as_dict(), "exit_code": error.exit_code})])]
 
 
 def unwritten_end(trouble: Trouble | None) -> StorageTrouble:

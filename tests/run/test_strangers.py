@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import load
 from taskdeck.engine.edge.frames import MAX_BODY
-from taskdeck.engine.edge.link import connect, open_link, serve
+from taskdeck.engine.edge.link import AsyncLink, connect, open_link, serve
+from taskdeck.engine.errors import Unavailable
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import messages as m
+from taskdeck.engine.run.clients import CALLS_AT_ONCE, GROUPS_AT_ONCE
 from taskdeck.engine.run.engine import Engine
 from tests.faults import fault
 
@@ -31,6 +34,32 @@ SAID = {
     "a call before a hello": m.encode([m.Call(1, "stop", {}, TOKEN)]),
     "a call of an unknown verb": m.encode([m.Hello("client"), m.Call(1, TOKEN, {"token": TOKEN}, "cli:ann")]),
 }
+
+
+@asynccontextmanager
+async def calling(folder: Path, **ways: Any) -> AsyncIterator[AsyncLink]:
+    """A client's link to an engine that is called in these ways, its hello said."""
+    config = load(db=folder / "t.db", environ={"HOME": str(folder)}, cwd=folder)
+    known = {"verbs": {}, "together": {}, **ways}
+    engine = Engine(config, ManualClock(), **known, redactor=Redactor(), code_version="0")
+    server = await serve(folder / "r" / "s.sock", engine._serve)
+    try:
+        link = await open_link(server.path)
+        link.send(m.encode([m.Hello("client")]))
+        async with asyncio.timeout(30):
+            yield link
+        link.close()
+    finally:
+        await server.close()
+
+
+async def replies_of(link: AsyncLink, count: int) -> list[Any]:
+    replies: list[Any] = []
+    while len(replies) < count:
+        body = await link.receive()
+        assert body is not None
+        replies += m.to_peer(body)
+    return replies
 
 
 @fault("TF176")
@@ -83,6 +112,83 @@ async def test_calls_that_are_carried_out_at_the_same_time_are_answered_in_their
         link.close()
     finally:
         await server.close()
+
+
+async def test_a_verb_that_goes_alone_begins_behind_all_that_came_before_and_others_behind_it(
+    tmp_path: Path,
+) -> None:
+    begun: list[str] = []
+
+    async def together(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        begun.extend(actor for _, actor in calls)
+        await asyncio.sleep(0.01)
+        begun.append("done")
+        return [None] * len(calls)
+
+    async def alone(engine: Engine, args: Any, actor: str) -> None:
+        begun.append(actor)
+        await asyncio.sleep(0.01)
+        begun.append("done")
+
+    async with calling(tmp_path, verbs={"pause": alone}, together={"submit": together}) as link:
+        verbs = ["submit", "submit", "pause", "pause", "submit"]
+        for number, verb in enumerate(verbs):
+            link.send(m.encode([m.Call(number, verb, {}, str(number))]))
+        assert [reply.req for reply in await replies_of(link, 5)] == [0, 1, 2, 3, 4]
+    assert begun == ["0", "1", "done", "2", "done", "3", "done", "4", "done"]
+
+
+async def test_however_many_calls_come_at_once_a_few_hundred_are_begun_and_all_are_answered(
+    tmp_path: Path,
+) -> None:
+    under_way, most = 0, 0
+
+    async def together(engine: Engine, calls: Sequence[Any]) -> list[Any]:
+        nonlocal under_way, most
+        under_way += len(calls)
+        most = max(most, under_way)
+        await asyncio.sleep(0.001)
+        under_way -= len(calls)
+        return [args["number"] for args, _ in calls]
+
+    async with calling(tmp_path, together={"submit": together}) as link:
+        for number in range(1000):
+            link.send(m.encode([m.Call(number, "submit", {"number": number}, "cli:ann")]))
+        told = await replies_of(link, 1000)
+    assert [(reply.req, reply.value) for reply in told] == [(number, number) for number in range(1000)]
+    assert most == CALLS_AT_ONCE * GROUPS_AT_ONCE
+
+
+async def test_a_refusal_before_anything_is_begun_is_an_answer_and_the_next_call_is_heard(
+    tmp_path: Path,
+) -> None:
+    def closed(engine: Engine, calls: Sequence[Any]) -> Any:
+        raise Unavailable("the engine is stopping and takes no more changes")
+
+    async with calling(tmp_path, together={"submit": closed}) as link:
+        for number in (1, 2):
+            link.send(m.encode([m.Call(number, "submit", {}, "cli:ann")]))
+            (reply,) = await replies_of(link, 1)
+            assert (reply.req, reply.error["code"]) == (number, Unavailable.code)
+
+
+async def test_rubbish_behind_a_call_cuts_the_link_and_nothing_that_came_with_it_is_begun(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun: list[str] = []
+
+    async def alone(engine: Engine, args: Any, actor: str) -> None:
+        begun.append(actor)
+
+    async with calling(tmp_path, verbs={"pause": alone}) as link:
+        link.send(m.encode([m.Call(1, "pause", {}, "cli:ann")]))
+        await replies_of(link, 1)
+        link.send(m.encode([m.Call(2, "pause", {}, "cli:bob")]))
+        link.send(TOKEN.encode())
+        assert await link.receive() is None
+    assert begun == ["cli:ann"]
+    assert "its link is cut" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 async def test_answers_that_are_too_large_together_are_told_apart_and_one_that_is_too_large_is_refused(
