@@ -73,7 +73,11 @@ class HandlerCall:
             self._after(run.timeout, self._time_out)
         try:
             result, error = await self._call()
-            error = await self._settle(error)
+            try:
+                await self._context.settle(succeeded=error is None)
+            except BaseException as late:
+                error = error or late
+            self.attempt.doubt_all()
             return self._outcome(result, error)
         finally:
             for timer in self._timers:
@@ -101,14 +105,6 @@ class HandlerCall:
             return "", error
         finally:
             self._task = None
-
-    async def _settle(self, error: BaseException | None) -> BaseException | None:
-        try:
-            await self._context.settle(succeeded=error is None)
-        except BaseException as late:
-            error = error or late
-        self.attempt.doubt_all()
-        return error
 
     def _outcome(self, result: str, error: BaseException | None) -> Outcome:
         """Work that is done is never hidden; a cancel beats a failure; a stop beats what it caused."""

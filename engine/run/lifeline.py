@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -38,8 +39,8 @@ class Owner(Protocol):
         """Who this worker is, as things stand."""
         ...
 
-    def arrived(self, messages: list[Message]) -> None:
-        """These came, in order."""
+    def arrived(self, messages: Sequence[Message]) -> None:
+        """These came, in order; the lifeline itself deals with `Recorded`, for which nobody need wake up."""
         ...
 
     def is_idle(self) -> bool:
@@ -99,7 +100,8 @@ class Lifeline:
                         self._uplink.fences.add(message.fence)
                     else:
                         self._note(link, message)
-                self._owner.arrived(list(arrived))
+                if others := [one for one in arrived if not isinstance(one, Recorded)]:
+                    self._owner.arrived(others)
 
     def _note(self, link: Link, message: Message) -> None:
         match message:

@@ -117,7 +117,7 @@ def convert(kind: Any, value: Any) -> Any:
         return None
     if _is_pydantic(kind):
         return _convert_pydantic(kind, value)
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list)) and not _is_flat_and_known(kind, value):
         for problem in _unknown(_shape(kind), value, "$"):
             raise InvalidPayload("the payload does not fit", problem)
     try:
@@ -129,6 +129,23 @@ def convert(kind: Any, value: Any) -> Any:
 @lru_cache(maxsize=512)
 def _shape(kind: Any) -> shapes.Type:
     return shapes.type_info(kind)
+
+
+def _is_flat_and_known(kind: Any, value: dict[str, Any] | list[Any]) -> bool:
+    """Has every key a field, and may nothing below have keys? So it mostly is, and is quickly told."""
+    names = _flat_names(kind)
+    return names is not None and isinstance(value, dict) and names.issuperset(value)
+
+
+@lru_cache(maxsize=512)
+def _flat_names(kind: Any) -> frozenset[str] | None:
+    """The keys of a type all of whose values are plain; None = it is another one."""
+    shape = _shape(kind)
+    if not isinstance(shape, _Keyed):
+        return None
+    if any(type(each) not in _PLAIN for field in shape.fields for each in _members(field.type)):
+        return None
+    return frozenset(field.encode_name for field in shape.fields)
 
 
 def _unknown(shape: shapes.Type, value: Any, path: str) -> Iterator[str]:

@@ -126,7 +126,7 @@ class Worker:
             closing=self.executor is not None and self.executor.closing,
         )
 
-    def arrived(self, messages: list[Message]) -> None:
+    def arrived(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if isinstance(message, Welcome):
                 self._keep_beating(message.heartbeat)
@@ -179,7 +179,10 @@ class Worker:
 
     def _take(self, arrived: Sequence[Message]) -> None:
         for message in arrived:
-            if isinstance(message, Welcome):
+            if isinstance(message, Run):  # most are
+                if self.executor is not None:
+                    self.executor.start(message)
+            elif isinstance(message, Welcome):
                 self._begin(message)
             elif isinstance(message, Farewell):
                 self._farewell(message.now, "dismissed by the engine")
@@ -188,8 +191,6 @@ class Worker:
 
     def _pass_on(self, message: Message, executor: Executor) -> None:
         match message:
-            case Run():
-                executor.start(message)
             case Answer():
                 self.uplink.answered(message)
             case Ask():
