@@ -6,10 +6,11 @@ Whatever the handler does, exactly one outcome follows. Must not know of other a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from .. import StopRequested
+from ..clock import Timer
 from ..crash import crash_at
 from ..rules import payloads
 from .attempts import Attempt, no_one
@@ -46,7 +47,7 @@ class HandlerCall:
         self._log = PythonLog(attempt, settings)
         self._context = Context(attempt, handler, self._log.write)
         attempt.on_stale = self._note_stale
-        self._timers: list[asyncio.Task[None]] = []
+        self._timers: list[Timer] = []
         self._task: asyncio.Task[Any] | None = None
         """The task to cancel: only while the handler itself runs."""
 
@@ -123,12 +124,11 @@ class HandlerCall:
         self._log.write(told(error))
         return failed(run, attempt.held.failure(error, attempt.clock.utc()), tail=self._log.tail())
 
-    def _after(self, seconds: float, act: Callable[[], Any]) -> None:
-        async def later() -> None:
-            await self.attempt.clock.pause(seconds)
-            await act()
+    def _after(self, seconds: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        def begin() -> None:
+            self._timers.append(asyncio.ensure_future(act()))
 
-        self._timers.append(asyncio.ensure_future(later()))
+        self._timers.append(self.attempt.clock.call_after(seconds, begin))
 
     async def _time_out(self) -> None:
         self.attempt.timed_out = True

@@ -1,4 +1,4 @@
-"""What an attempt leaves behind in its worker: nothing that only a search for cycles would find."""
+"""What an attempt leaves behind in its worker: nothing that only a search for cycles would find, and no timer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taskdeck.engine.clock import SystemClock
+from taskdeck.engine.clock import ManualClock, SystemClock
 from taskdeck.engine.run.attempt_messages import Run, TypeInfo
 from taskdeck.engine.run.executor import Executor
 from taskdeck.engine.run.gateway import Gateway
@@ -73,3 +73,17 @@ async def test_an_attempt_that_has_ended_is_freed_at_once(
         gc.enable()
         executor.uplink.close(5)
         executor.journal.close()
+
+
+@pytest.mark.parametrize("clock", [SystemClock(), ManualClock()])
+async def test_what_a_clock_shall_call_later_is_called_unless_it_is_cancelled(
+    clock: SystemClock | ManualClock,
+) -> None:
+    called: list[str] = []
+    over = asyncio.Event()
+    clock.call_after(0.0, lambda: called.append("kept"))
+    clock.call_after(0.0, lambda: called.append("cancelled")).cancel()
+    clock.call_after(0.0, over.set)
+    assert called == []
+    await asyncio.wait_for(over.wait(), 5)
+    assert called == ["kept"]
