@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -24,6 +25,7 @@ def benchmark(options: argparse.Namespace) -> Benchmark:
         if not made:
             made.append(Home(Path(place.name)))
             stock.finished(made[0], past)
+            os.sync()  # else the kernel writes all of it out while tasks drain
         return measure(made[0], count) | {"database_MB": made[0].db.stat().st_size / 1e6}
 
     def empty(folder: Path) -> Figures:
