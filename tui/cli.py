@@ -65,9 +65,9 @@ def _told(arguments: Sequence[str]) -> int:
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        raise
     except Exception as error:
+        if isinstance(error, OSError) and output.nobody_reads(error):
+            raise BrokenPipeError from None
         if wants_debug:
             import traceback
 

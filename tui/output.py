@@ -6,12 +6,14 @@ ends there, one that has done something says so on standard error. Text of tasks
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from fcntl import F_GETFL, fcntl
 from typing import TYPE_CHECKING, Any
 
 from taskdeck.engine.errors import ConfigError, TaskdeckError
@@ -81,7 +83,7 @@ def acting(*, as_json: bool) -> None:
 
 
 def _write(text: str, put: Callable[[], object]) -> None:
-    """`put` this text. Where that can't be, an act's goes elsewhere; else a full disk is an error, a broken pipe passes."""
+    """`put` this text. Where that can't be, an act's goes elsewhere; else a full disk is an error, a reader gone is none."""
     if sys.stdout is None:
         return
     _telling.keep(text)
@@ -92,10 +94,17 @@ def _write(text: str, put: Callable[[], object]) -> None:
     except OSError as error:
         if _telling.has_begun:
             _go_elsewhere(error)
-        elif isinstance(error, BrokenPipeError):
-            raise
+        elif nobody_reads(error):
+            raise BrokenPipeError from None
         else:
             raise _unwritten(error) from None
+
+
+def nobody_reads(error: OSError) -> bool:
+    """Did writing fail since the reader went away, or since standard output was closed from the start (`>&-`)?"""
+    if isinstance(error, BrokenPipeError):
+        return True
+    return error.errno == errno.EBADF and fcntl(1, F_GETFL) & os.O_ACCMODE == os.O_RDONLY  # see `prepare`
 
 
 def _unwritten(error: OSError, remedy: str = "") -> TaskdeckError:
