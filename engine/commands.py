@@ -393,7 +393,7 @@ def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]
 
 
 def _submit(engine: Engine, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
-    due = min(spec.scheduled_at for prepared, _ in wishes for spec in prepared)
+    due = min(spec.kind.scheduled_at for prepared, _ in wishes for spec in prepared)
     written = engine.writer.write(submission.submit_each, wishes)
     written.add_done_callback(lambda done: engine.wake_for([due]))
     return written
@@ -420,11 +420,11 @@ async def _submit_what_fits(
 def _surely_fit(engine: Engine, prepared: list[NewTask], shapes: dict[str, str]) -> bool:
     """Is there nothing about which a worker must be asked? `shapes` keeps what was looked up once, by type."""
     for spec in prepared:
-        if spec.type == COMMAND_TYPE:
+        if spec.kind.type == COMMAND_TYPE:
             continue
-        if spec.type not in shapes:
-            shapes[spec.type] = engine.reception.shape_of(spec.type)
-        if not surely_fits(shapes[spec.type], spec.payload):
+        if spec.kind.type not in shapes:
+            shapes[spec.kind.type] = engine.reception.shape_of(spec.kind.type)
+        if not surely_fits(shapes[spec.kind.type], spec.payload):
             return False
     return True
 
@@ -432,10 +432,10 @@ def _surely_fit(engine: Engine, prepared: list[NewTask], shapes: dict[str, str])
 async def _misfit(engine: Engine, prepared: list[NewTask]) -> Exception | None:
     try:
         for spec in prepared:
-            if spec.type == COMMAND_TYPE:
+            if spec.kind.type == COMMAND_TYPE:
                 continue
-            if problem := await engine.reception.validate(spec.type, spec.payload):
-                return InvalidPayload(f"{spec.type}: the payload was refused", problem)
+            if problem := await engine.reception.validate(spec.kind.type, spec.payload):
+                return InvalidPayload(f"{spec.kind.type}: the payload was refused", problem)
     except Exception as error:  # no worker came in time, for example
         return error
     return None
@@ -548,7 +548,9 @@ def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> l
         config.taskdeck.handlers, config.handlers_root, clock, config.engine.start_timeout
     ) as handlers:
         prepared = submission.prepare(specs, redactor)
-        handlers.check([(spec.type, spec.payload) for spec in prepared if spec.type != COMMAND_TYPE])
+        handlers.check(
+            [(spec.kind.type, spec.payload) for spec in prepared if spec.kind.type != COMMAND_TYPE]
+        )
     return prepared
 
 

@@ -15,6 +15,7 @@ import msgspec
 from taskdeck.engine.clock import ManualClock
 from taskdeck.engine.config import Config
 from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.rules.timing import utc_text
@@ -84,7 +85,7 @@ class Scratch:
 
     def add(self, type_name: str = "fetch", **fields: Any) -> int:
         """A PENDING task. Returns its id."""
-        return self.do(tasks.create, tasks.NewTask(type_name, fields.pop("payload", "{}"), **fields), ANN)[0]
+        return self.do(tasks.create, new_task(type_name, fields.pop("payload", "{}"), **fields), ANN)[0]
 
     def start(self, task_id: int, worker_id: int, lease: float = 300.0) -> dict[str, Any]:
         """Claim a waiting task for a worker and open its attempt. Returns its new row."""

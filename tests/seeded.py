@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from taskdeck.engine.clock import ManualClock
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.store import tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import Transaction
@@ -55,7 +56,7 @@ class Seed:
     ) -> int:
         """A task; `columns` that only later changes may set are written as they are."""
         payload = {"argv": ["true"]} if payload is None else payload
-        new = tasks.NewTask(
+        new = new_task(
             type,
             json.dumps(payload, ensure_ascii=False),
             tags=json.dumps(tags or []),

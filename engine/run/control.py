@@ -15,6 +15,7 @@ import msgspec
 from ..errors import Refused
 from ..rules.holds import named, over, target
 from ..rules.needs import parse_needs
+from ..rules.new_task import new_task
 from ..rules.tasks import (
     CANCELLED,
     DEAD,
@@ -274,8 +275,6 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
             remedy=f"make a new task of it: taskdeck retry --again {task['id']}",
         )
     names = (
-        "type",
-        "payload",
         "priority",
         "tags",
         "timeout",
@@ -288,7 +287,9 @@ def _run_again(tx: Transaction, task: Row, actor: str, args: Row) -> str:
         "bandwidth",
     )
     new_id, _ = tasks.create(
-        tx, tasks.NewTask(parent_id=task["id"], **{name: task[name] for name in names}), actor
+        tx,
+        new_task(task["type"], task["payload"], parent_id=task["id"], **{name: task[name] for name in names}),
+        actor,
     )
     return f"runs again as #{new_id}"
 

@@ -31,7 +31,7 @@ from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
 from ..errors import AlreadyRunning, Refused, StorageTrouble, kept_from
-from ..rules.new_task import NewTask
+from ..rules.new_task import Kind
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
 from ..rules.storage import Fault, Trouble
@@ -139,7 +139,7 @@ class Engine:
         self._leasing = Leasing(random.SystemRandom())
         self._ahead = ahead
         self._has_dispatched = False
-        self.alike: dict[Any, NewTask] = {}
+        self.alike: dict[Any, Kind] = {}
         """Tasks as they were handed in, by what is looked at once for those that are alike in it."""
 
     # ---- life ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
 from ..rules.bandwidth import parse_rate
 from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
-from ..rules.new_task import NewTask
+from ..rules.new_task import Kind, NewTask
 from ..rules.patterns import pattern
 from ..rules.payloads import decode, encode, read
 from ..rules.selection import COMMAND_TYPE
@@ -43,14 +43,15 @@ _LISTS = (list, Sequence)
 """`list` first: most are, and to ask `Sequence` takes ten times as long."""
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
 
-FIELDS = (set(NewTask._fields) - {"scheduled_at", "parent_id"}) | {
+FIELDS = (set(Kind._fields) - {"scheduled_at", "parent_id"}) | {
+    "payload",
     "command",
     "not_before",
     "parent",
 }
 
 
-def prepare(specs: Any, redactor: Redactor, alike: dict[Any, NewTask] | None = None) -> list[NewTask]:
+def prepare(specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None) -> list[NewTask]:
     """Check all specs. Raises for the first bad one, named by its place in the list when there are several.
 
     `alike` keeps what was looked at once, for the next lists of the same caller.
@@ -97,7 +98,7 @@ def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]
         every += prepared
         if whose != actor:
             return [submit(tx, *wish) for wish in wishes]
-    if any(task.key for task in every):
+    if any(task.kind.key for task in every):
         return [submit(tx, *wish) for wish in wishes]
     answers = submit(tx, every, actor)
     if len(every) == len(wishes):
@@ -120,7 +121,7 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
     """Insert all of them, or none. A known idempotency key returns the task that has it."""
     from ..store import tasks
 
-    if not any(spec.key for spec in prepared):
+    if not any(spec.kind.key for spec in prepared):
         ids = tasks.create_all(tx, prepared, actor)
         return [{"id": task_id, "created": True, "state": "PENDING"} for task_id in ids]
     added = []
@@ -131,7 +132,7 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
     return added
 
 
-def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> NewTask:
+def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) -> NewTask:
     """Tasks of a list mostly differ in payload and key alone: all else is looked at once for those that are alike in it."""
     rest = _rest(spec)
     try:
@@ -141,14 +142,14 @@ def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, NewTask]) -> 
     if known is None:
         found = _prepare_one(spec, redactor)
         if rest and len(alike) < MOST_ALIKE:
-            alike[rest] = found
+            alike[rest] = found.kind
         return found
     payload = _payload(known.type, spec.get("payload"), redactor)
     key = _key(spec["key"], redactor) if "key" in spec else None
     target = _target(spec.get("target"), payload)
-    if key == known.key and target == known.target:
-        return known.with_payload(payload)
-    return known._replace(payload=payload, key=key, target=target)
+    if key != known.key or target != known.target:
+        known = known._replace(key=key, target=target)
+    return NewTask(known, payload)
 
 
 def _rest(spec: Any) -> tuple[Any, ...]:
@@ -175,9 +176,8 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
     if unknown := sorted(set(spec) - FIELDS, key=str):
         raise UsageError(f"unknown field {unknown[0]!r}", f"known fields: {', '.join(sorted(FIELDS))}")
     type_name, payload = _what(spec, redactor)
-    return NewTask(
+    kind = Kind(
         type=type_name,
-        payload=payload,
         priority=_whole(spec, "priority", PRIORITIES, 100),
         scheduled_at=_when(spec.get("not_before")),
         key=_key(spec.get("key"), redactor),
@@ -191,6 +191,7 @@ def _prepare_one(spec: Any, redactor: Redactor) -> NewTask:
         bandwidth=_bandwidth(spec.get("bandwidth")),
         **_holdings(spec),
     )
+    return NewTask(kind, payload)
 
 
 def _what(spec: Mapping[str, Any], redactor: Redactor) -> tuple[str, str]:

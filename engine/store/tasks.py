@@ -6,16 +6,16 @@ the state (and fence) that the caller saw, and adds the one event of the change 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ..errors import IllegalTransition, NotFound, StaleLease
-from ..rules.new_task import NewTask
+from ..rules.new_task import Kind, NewTask
 from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
@@ -83,19 +83,20 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
 
     Raises `NotFound` where its parent is not here.
     """
-    if new.key is not None:
-        known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (new.key,)).fetchone()
+    kind, key = new.kind, new.kind.key
+    if key is not None:
+        known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (key,)).fetchone()
         known = (
             known
             or tx.connection.execute(
-                "SELECT task_id FROM archived_task WHERE idempotency_key = ?", (new.key,)
+                "SELECT task_id FROM archived_task WHERE idempotency_key = ?", (key,)
             ).fetchone()
         )
         if known:
             return known[0], False
-    _see_parents(tx, (new,))
-    task_id = insert_one(tx.connection, *_CREATE, _values(tx, new))
-    tx.add([(task_id, *_created(tx, new, actor))])
+    _see_parents(tx, (kind,))
+    task_id = insert_one(tx.connection, *_CREATE, (new.payload, *_values(tx, kind)))
+    tx.add([(task_id, *_created(tx, kind, actor))])
     return task_id, True
 
 
@@ -104,95 +105,104 @@ def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]
 
     Raises `NotFound` where the parent of one is not here.
     """
-    _see_parents(tx, new)
+    runs = _runs(new)
+    _see_parents(tx, (kind for kind, _ in runs))
     last = tx.connection.execute(_LAST_ID).fetchone()[0]
-    alike = list(_runs(new))
-    _insert_all(tx, alike)
+    _insert_all(tx, runs)
     ids = range(last + 1, last + 1 + len(new))
     assert tx.connection.execute(_SINCE, (last,)).fetchone() == (ids[0], ids[-1], len(ids))
-    _tell_all(tx, ids, alike, actor)
+    _tell_all(tx, ids, runs, actor)
     return list(ids)
 
 
-def _see_parents(tx: Transaction, new: Iterable[NewTask]) -> None:
-    for parent_id in {each.parent_id for each in new}:
+def _see_parents(tx: Transaction, kinds: Iterable[Kind]) -> None:
+    for parent_id in {kind.parent_id for kind in kinds}:
         if parent_id is not None and not tx.row("SELECT 1 FROM task WHERE id = ?", parent_id):
             raise _not_here(tx, parent_id)
 
 
-def _insert_all(tx: Transaction, runs: Iterable[Sequence[NewTask]]) -> None:
+def _insert_all(tx: Transaction, runs: Iterable[Run]) -> None:
     others = list[tuple[Any, ...]]()
-    for alike in runs:
-        if len(alike) < FEWEST_ALIKE:
-            others += [_values(tx, each) for each in alike]
+    for kind, payloads in runs:
+        common = _values(tx, kind)
+        if len(payloads) < FEWEST_ALIKE:
+            others += [(payload, *common) for payload in payloads]
             continue
         insert(tx.connection, *_CREATE, others)
         others.clear()
-        _, *common = _values(tx, alike[0])
-        insert_alike(tx.connection, _CREATE_ALIKE, tuple(common), [each.payload for each in alike])
+        insert_alike(tx.connection, _CREATE_ALIKE, common, payloads)
     insert(tx.connection, *_CREATE, others)
 
 
-def _tell_all(tx: Transaction, ids: range, runs: Iterable[Sequence[NewTask]], actor: str) -> None:
+def _tell_all(tx: Transaction, ids: range, runs: Iterable[Run], actor: str) -> None:
     told: dict[Any, tuple[Any, ...]] = {}
     first = 0
-    for key, some in groupby(runs, lambda alike: _told_of(alike[0])):
-        alike = [each for run in some for each in run]
+    for key, some in groupby(runs, lambda run: _told_of(run[0])):
+        (kind, payloads), *more = some
         if key not in told:
-            told[key] = _created(tx, alike[0], actor)
-        here = ids[first : first + len(alike)]
-        first += len(alike)
-        if len(alike) < FEWEST_ALIKE:
+            told[key] = _created(tx, kind, actor)
+        count = len(payloads) + sum(len(each) for _, each in more)
+        here = ids[first : first + count]
+        first += count
+        if count < FEWEST_ALIKE:
             tx.add([(task_id, *told[key]) for task_id in here])
         else:
             tx.add([AlikeEvents(here, told[key])])
 
 
-_all_but_payload = itemgetter(*(at for at, name in enumerate(NewTask._fields) if name != "payload"))
 _told_of = attrgetter("type", "priority", "scheduled_at", "parent_id")
 """What `_created` tells of a task."""
 
-
-def _runs(new: Sequence[NewTask]) -> Iterator[list[NewTask]]:
-    """Those that stand together and differ in their payload at most."""
-    return (list(some) for _, some in groupby(new, _all_but_payload))
+Run = tuple[Kind, list[str]]
+"""The kind of tasks that stand together, and the payload of each."""
 
 
-def _values(tx: Transaction, new: NewTask) -> tuple[Any, ...]:
-    when = new.scheduled_at or tx.now
+def _runs(new: Iterable[NewTask]) -> list[Run]:
+    runs = list[Run]()
+    last, payloads = None, list[str]()
+    for each in new:
+        if (kind := each.kind) is not last and kind != last:
+            last, payloads = kind, []
+            runs.append((kind, payloads))
+        payloads.append(each.payload)
+    return runs
+
+
+def _values(tx: Transaction, kind: Kind) -> tuple[Any, ...]:
+    """All columns behind the payload."""
+    when = kind.scheduled_at or tx.now
     return (
-        new.payload,
-        new.type,
-        new.priority,
-        new.priority,
+        kind.type,
+        kind.priority,
+        kind.priority,
         when,
         when,
-        new.key,
-        new.schedule,
-        new.parent_id,
-        new.tags,
-        new.timeout,
-        new.max_retry,
-        new.on_lost,
-        new.needs,
-        new.route,
-        None if new.allow_direct is None else int(new.allow_direct),
-        new.lane,
-        new.target,
-        new.bandwidth,
+        kind.key,
+        kind.schedule,
+        kind.parent_id,
+        kind.tags,
+        kind.timeout,
+        kind.max_retry,
+        kind.on_lost,
+        kind.needs,
+        kind.route,
+        None if kind.allow_direct is None else int(kind.allow_direct),
+        kind.lane,
+        kind.target,
+        kind.bandwidth,
         tx.now,
         tx.now,
     )
 
 
-def _created(tx: Transaction, new: NewTask, actor: str) -> tuple[Any, ...]:
+def _created(tx: Transaction, kind: Kind, actor: str) -> tuple[Any, ...]:
     """The event TASK_CREATED without the task's id, which comes first."""
-    payload: dict[str, Any] = {"type": new.type, "priority": new.priority}
-    if (new.scheduled_at or tx.now) > tx.now:
-        payload["scheduled_at"] = new.scheduled_at
-    if new.parent_id is not None:
-        payload["parent"] = new.parent_id
-    text, message = payload_text(tx.redactor.value(payload)), tx.redactor.text(new.type)
+    payload: dict[str, Any] = {"type": kind.type, "priority": kind.priority}
+    if (kind.scheduled_at or tx.now) > tx.now:
+        payload["scheduled_at"] = kind.scheduled_at
+    if kind.parent_id is not None:
+        payload["parent"] = kind.parent_id
+    text, message = payload_text(tx.redactor.value(payload)), tx.redactor.text(kind.type)
     return None, None, None, "TASK_CREATED", "info", "created", actor, message, text, tx.now
 
 

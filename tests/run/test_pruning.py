@@ -22,6 +22,7 @@ from taskdeck.engine import views
 from taskdeck.engine.config import Config
 from taskdeck.engine.errors import StoreError, Unavailable, UsageError
 from taskdeck.engine.rules.models import AuditReport
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.retention import Ages, as_ranges, of_ranges
 from taskdeck.engine.rules.settings import RetentionSettings, TaskdeckSettings
 from taskdeck.engine.rules.tasks import CANCELLED, PENDING
@@ -203,7 +204,7 @@ def test_a_known_key_still_makes_no_second_task_and_an_id_says_where_its_task_we
     task = old.ended(key="night-1")
     old.later()
     old.prune()
-    assert old.scratch.do(tasks.create, tasks.NewTask("fetch", "{}", key="night-1"), ANN) == (task, False)
+    assert old.scratch.do(tasks.create, new_task("fetch", "{}", key="night-1"), ANN) == (task, False)
     assert old.scratch.do(tasks.state_of, task) == "CANCELLED"
     with pytest.raises(Exception, match="was archived on"):
         old.scratch.do(tasks.get, task)

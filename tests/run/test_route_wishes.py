@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from taskdeck.engine.rules.declarations import ResourceDeclaration, RouteDeclaration
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.payloads import encode
 from taskdeck.engine.rules.settings import TypeSettings
 from taskdeck.engine.run.dispatch import stuck_on
@@ -38,7 +39,7 @@ def settings(scratch: Scratch, **fields: Any) -> None:
 
 
 def add(engine: Engine, account: Any, count: int = 1, **fields: Any) -> list[int]:
-    new = tasks.NewTask("fetch", encode({"account": account}), **{"route": "eu", **fields})
+    new = new_task("fetch", encode({"account": account}), **{"route": "eu", **fields})
     return engine.scratch.do(tasks.create_all, [new] * count, ANN)
 
 

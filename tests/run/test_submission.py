@@ -20,6 +20,7 @@ from taskdeck.engine.errors import (
     TaskdeckError,
     UsageError,
 )
+from taskdeck.engine.rules.new_task import NewTask, new_task
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
 from taskdeck.engine.run.submission import prepare, submit_each
@@ -48,7 +49,7 @@ SPECS = st.fixed_dictionaries(
 
 def outcome(specs: list[Any], redactor: Redactor) -> Any:
     try:
-        return [(each, list(map(type, each))) for each in prepare(specs, redactor)]
+        return [(each, [*map(type, (*each.kind, each.payload))]) for each in prepare(specs, redactor)]
     except TaskdeckError as error:
         return error.what.partition(": ")[2] or error.what, error.why
 
@@ -70,12 +71,14 @@ def test_only_so_many_kinds_of_tasks_are_remembered(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(submission, "MOST_ALIKE", 3)
     alike: dict[Any, Any] = {}
     for priority in range(10):
-        assert prepare([{"type": "fetch", "priority": priority}], Redactor(), alike)[0].priority == priority
+        assert (
+            prepare([{"type": "fetch", "priority": priority}], Redactor(), alike)[0].kind.priority == priority
+        )
     assert len(alike) == 3
 
 
-def new(*numbers: int, key: str | None = None, parent: int | None = None) -> list[tasks.NewTask]:
-    return [tasks.NewTask("fetch", json.dumps(number), key=key, parent_id=parent) for number in numbers]
+def new(*numbers: int, key: str | None = None, parent: int | None = None) -> list[NewTask]:
+    return [new_task("fetch", json.dumps(number), key=key, parent_id=parent) for number in numbers]
 
 
 def test_what_several_hand_in_at_once_is_answered_to_each(scratch: Scratch) -> None:
@@ -143,8 +146,8 @@ class Idle:
 
 
 async def test_what_fails_with_one_call_is_that_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looked_at(specs: Any, *rest: Any) -> list[tasks.NewTask]:
-        return [tasks.NewTask(*specs)]  # raises what nobody meant to raise
+    def looked_at(specs: Any, *rest: Any) -> list[NewTask]:
+        return [new_task(*specs)]  # raises what nobody meant to raise
 
     monkeypatch.setattr(submission, "prepare", looked_at)
     calls = [({"specs": specs}, ANN) for specs in (("fetch", "1"), 5, ("slow", "1"), ("fetch", "2"))]

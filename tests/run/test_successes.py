@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from taskdeck.engine.rules.declarations import ResourceDeclaration
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import take_all
@@ -284,9 +285,7 @@ def test_payloads_of_events_are_the_json_that_the_long_way_writes(scratch: Scrat
 def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: Path, run: int) -> None:
     payloads = ("{}", '{"a":"\\u0000 \\\\ \\"\u2028\U0001f600"}', "17", "null", '"text"')
     new = [
-        tasks.NewTask(
-            "fetch", payloads[number % 5], kind % 3, ("", LATER)[kind % 2], tags='["a"]', timeout=kind
-        )
+        new_task("fetch", payloads[number % 5], kind % 3, ("", LATER)[kind % 2], tags='["a"]', timeout=kind)
         for number in range(70)
         for kind in (number // run,)
     ]
@@ -296,7 +295,7 @@ def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: 
         scratch = Scratch(tmp_path / name)
         ids = [task_id for unit in units for task_id in scratch.do(tasks.create_all, unit, ANN)]
         assert ids == list(range(1, 71))
-        assert scratch.do(tasks.create, tasks.NewTask("fetch", "70", key="k"), ANN) == (71, True)
+        assert scratch.do(tasks.create, new_task("fetch", "70", key="k"), ANN) == (71, True)
         assert replay.check(scratch.path) == []
         found.append(told(scratch))
         scratch.close()

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.timing import add_seconds, utc_text
 from taskdeck.engine.store import tasks
 from tests.scratch import ANN, Scratch
@@ -25,8 +26,8 @@ def test_the_due_of_a_lane_come_page_by_page_in_the_order_in_which_they_start(
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder))
         now = utc_text(scratch.clock.utc())
-        new = [tasks.NewTask("fetch", "{}", level, add_seconds(now, later)) for level, later in waiting]
-        for each in (new, [tasks.NewTask("other", "{}", 0)]):
+        new = [new_task("fetch", "{}", level, add_seconds(now, later)) for level, later in waiting]
+        for each in (new, [new_task("other", "{}", 0)]):
             if each:
                 scratch.do(tasks.create_all, each, ANN)
         found: list[Any] = []
@@ -39,9 +40,7 @@ def test_the_due_of_a_lane_come_page_by_page_in_the_order_in_which_they_start(
 
 def test_what_is_not_due_is_not_read_to_find_what_is(scratch: Scratch) -> None:
     later = add_seconds(utc_text(scratch.clock.utc()), 3600.0)
-    new = [tasks.NewTask("fetch", "{}", n % 7, later) for n in range(3000)] + [
-        tasks.NewTask("fetch", "{}", 3)
-    ]
+    new = [new_task("fetch", "{}", n % 7, later) for n in range(3000)] + [new_task("fetch", "{}", 3)]
     scratch.do(tasks.create_all, new, ANN)
     steps = [0]
 

@@ -16,6 +16,7 @@ from taskdeck.engine import commands
 from taskdeck.engine.config import load
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import StoreError, TaskdeckError
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.store.read_only import open_read_only
 from taskdeck.tui import grammar, output, running
 from taskdeck.tui.cli import main
@@ -341,7 +342,7 @@ def test_a_reader_that_goes_away_ends_it_quietly_with_141(
         from taskdeck.engine.store import tasks
 
         for _ in range(600):
-            tasks.create(tx, tasks.NewTask("x", '{"pad": "%s"}' % ("x" * 200)), "cli:test")
+            tasks.create(tx, new_task("x", '{"pad": "%s"}' % ("x" * 200)), "cli:test")
     words = [*words, "--limit", "0"] if words == ["list"] else words
     process = subprocess.Popen(
         [*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=taskdeck.environment

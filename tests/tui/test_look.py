@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.views import EngineView, now
 from taskdeck.tui import format as look
 from taskdeck.tui.verbs.status import UNSUPERVISED, next_steps
@@ -90,7 +91,7 @@ def test_a_long_list_comes_whole_in_pages(
 
     with seed.writing() as tx:
         for _ in range(1001):
-            tasks.create(tx, tasks.NewTask("x", "{}"), "cli:test")
+            tasks.create(tx, new_task("x", "{}"), "cli:test")
     assert [task["id"] for task in taskdeck("list", "--json", "--limit", "0").lines] == list(
         range(1001, 0, -1)
     )
