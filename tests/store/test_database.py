@@ -175,8 +175,9 @@ def test_every_column_that_holds_a_time_takes_utc_text_of_one_width_only(scratch
             if kind != "TEXT" or not TIME.fullmatch(column):
                 continue
             seen += 1
+            as_created = "" if column == "created_at" else f"(?:{column} = created_at OR )?"
             rule = re.search(
-                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{column} GLOB '[^']+'"
+                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{as_created}{column} GLOB '[^']+'"
                 rf" AND julianday\({column}\) IS NOT NULL OR {column} GLOB '([^']+)'\)",
                 schema[table],
             )

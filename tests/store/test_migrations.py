@@ -24,6 +24,7 @@ from tests.scratch import Scratch
 
 first_flight = import_module("taskdeck.engine.store.migrations.0001_first_flight")
 faster = import_module("taskdeck.engine.store.migrations.0012_times_that_are_checked_faster")
+once = import_module("taskdeck.engine.store.migrations.0013_times_that_are_checked_once")
 NOW = "2026-11-29T12:00:00.000000Z"
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 RELEASED = sorted(int(file.stem) for file in SCHEMAS.glob("*.sql"))
@@ -178,3 +179,43 @@ def test_every_time_of_the_schema_is_checked_the_quick_way(tmp_path: Path) -> No
     assert len(found) > 10
     for (sql,) in found:
         assert sql.count(first_flight.UTC_GLOB) == sql.count(f"GLOB '{faster.FORM}' AND julianday(")
+
+
+@given(st.one_of(_NEARLY, st.text(max_size=30)), st.one_of(_NEARLY, st.text(max_size=30)))
+def test_a_time_that_is_also_that_of_the_creation_passes_only_where_it_would_alone(
+    text: str, other: str
+) -> None:
+    alone = f"scheduled_at IS NULL OR scheduled_at GLOB '{first_flight.UTC_GLOB}'"
+    either = once.ALONE.sub(once._or_as_created, alone)
+    created = alone.replace("scheduled_at", "created_at")
+    assert either != alone
+    asked = f"SELECT ({alone}) AND ({created}), ({either}) AND ({created}) FROM (SELECT ? AS scheduled_at, ? AS created_at)"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for pair in ((text, text), (text, other)):
+            assert connection.execute(asked, pair).fetchone() in ((0, 0), (1, 1))
+
+
+def test_the_times_of_a_new_task_are_compared_with_that_of_its_creation(tmp_path: Path) -> None:
+    Scratch(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "taskdeck.db")) as connection:
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'task'").fetchone()
+        found = [
+            row[1] for row in connection.execute("PRAGMA table_info(task)") if f"{row[1]} = created_at" in sql
+        ]
+        assert found == ["scheduled_at", "next_run_at", "updated_at"]
+        for column in (*found, "created_at"):
+            names = [
+                "type",
+                "reason",
+                "state",
+                "payload",
+                "scheduled_at",
+                "next_run_at",
+                "created_at",
+                "updated_at",
+            ]
+            values = ["x", "created", "PENDING", "{}"] + [
+                "soon" if each == column else NOW for each in names[4:]
+            ]
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+                connection.execute(f"INSERT INTO task({', '.join(names)}) VALUES (?,?,?,?,?,?,?,?)", values)
