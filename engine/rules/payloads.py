@@ -77,7 +77,7 @@ def read(text: str | bytes, *, where: str) -> tuple[Any, str]:
     A short text that is just what would be written for its value holds nothing that is ambiguous, which is all that takes
     `decode` its time to find; so most texts are read by the fast parser and written once.
     """
-    if isinstance(text, str) and len(text) <= _SHORT and text.isascii() and not _needs_care(text):
+    if isinstance(text, str) and text.isascii() and (len(text) <= DEEPEST or _is_harmless(text)):
         try:
             value = _fast(text)
             if not _MAY_BE_REAL.search(text) and (compact := _write_fast(value).decode()) == text:
@@ -128,11 +128,11 @@ def _decoded(text: str | bytes, where: str) -> str:
     return decoded.removeprefix("\ufeff")
 
 
-def _needs_care(text: str) -> bool:
-    """May it go beyond a limit that the fast parser does not have?"""
-    if len(text) <= DEEPEST:
+def _is_harmless(text: str) -> bool:
+    """Is it short, and surely within the limits that the fast parser does not have?"""
+    if len(text) > _SHORT or _may_be_deep(text):
         return False
-    return _may_be_deep(text) or (len(text) >= LONGEST_NUMBER and _MANY_DIGITS.search(text) is not None)
+    return len(text) < LONGEST_NUMBER or _MANY_DIGITS.search(text) is None
 
 
 def _may_be_deep(text: str) -> bool:
