@@ -68,20 +68,28 @@ class _Conversation:
         self._waiting = deque[Call]()
         self._under_way = deque[_Group]()
         self._alone: asyncio.Task[None] | None = None
+        self._is_cut = False
+        """It said what is no message of ours: nothing of it is begun any more."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def hold(self, rest: list[Any]) -> None:
         self._add(rest)
         self._link.on_arrival(self._go_on)
-        self._go_on()
-        await self._over
+        try:
+            self._go_on()
+            await self._over
+        finally:
+            self._link.on_arrival(_nothing)  # else the link and this would hold each other
 
     def _go_on(self) -> None:
         """Begin what may be begun; called whenever something has come, or something else is done."""
+        if self._is_cut:
+            return
         try:
             while self._begins_next():
                 pass
         except msgspec.DecodeError as error:
+            self._is_cut = True
             self._waiting.clear()
             if not self._over.done():
                 self._over.set_exception(error)
@@ -141,7 +149,7 @@ class _Conversation:
     def _answer(self, group: _Group) -> None:
         self._clients.calls -= len(group.calls)
         if group.told is not None:
-            self._tell(list(map(_reply, group.calls, group.told)))
+            self._tell([_reply(call, told) for call, told in zip(group.calls, group.told, strict=True)])
 
     # ---- one after the other -------------------------------------------------------------------------------------
 
@@ -167,6 +175,10 @@ class _Conversation:
         with suppress(LinkError):  # nobody waits any more
             for body in bodies:
                 self._link.send(body, at_once=True)
+
+
+def _nothing() -> None:
+    """Nobody is told of what arrives."""
 
 
 def _reply(call: Call, told: Any) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from taskdeck.engine.edge.link import AsyncLink, connect, open_link, serve
 from taskdeck.engine.errors import Unavailable
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import messages as m
-from taskdeck.engine.run.clients import CALLS_AT_ONCE, GROUPS_AT_ONCE
+from taskdeck.engine.run.clients import CALLS_AT_ONCE, GROUPS_AT_ONCE, Clients
 from taskdeck.engine.run.engine import Engine
 from tests.faults import fault
 
@@ -189,6 +189,52 @@ async def test_rubbish_behind_a_call_cuts_the_link_and_nothing_that_came_with_it
     assert begun == ["cli:ann"]
     assert "its link is cut" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+class Heard:
+    """A link that stays open, and on which is heard what a test says."""
+
+    def __init__(self) -> None:
+        self.bodies, self.sent = list[bytes](), list[bytes]()
+        self.closed = False
+
+    def say(self, *bodies: bytes) -> None:
+        self.bodies += bodies
+        self.tell()
+
+    def on_arrival(self, call: Callable[[], None]) -> None:
+        self.tell = call
+
+    def received(self) -> bytes | None:
+        return self.bodies.pop(0) if self.bodies else None
+
+    def is_abandoned(self) -> bool:
+        return False
+
+    def send(self, body: bytes, *, at_once: bool) -> None:
+        self.sent.append(body)
+
+
+async def test_rubbish_while_a_call_is_carried_out_lets_that_end_and_begins_nothing_that_came_behind_it() -> (
+    None
+):
+    begun, written = list[str](), asyncio.get_running_loop().create_future()
+
+    def together(calls: Sequence[Any]) -> Any:
+        begun.extend(actor for _, actor in calls)
+        return written
+
+    link: Any = Heard()
+    serving = asyncio.create_task(Clients({}, {"submit": together}).serve(link, []))
+    await asyncio.sleep(0)
+    link.say(m.encode([m.Call(1, "submit", {}, "cli:ann")]))
+    link.say(TOKEN.encode(), m.encode([m.Call(2, "submit", {}, "cli:bob")]))
+    written.set_result(["written"])
+    with pytest.raises(msgspec.DecodeError):
+        await serving
+    link.say(m.encode([m.Call(3, "submit", {}, "cli:bob")]))
+    assert begun == ["cli:ann"]
+    assert link.sent == [m.encode([m.Reply(1, "written")])]
 
 
 async def test_answers_that_are_too_large_together_are_told_apart_and_one_that_is_too_large_is_refused(
