@@ -1,4 +1,4 @@
-"""A new database, made once by the engine's own migrations and copied for each test: making one takes many fsyncs."""
+"""A new database, made once by the engine and copied for each test: making one takes many fsyncs."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from .backup import check, copy, newer
 from .diagnosis import diagnosis, is_passing, refusal
 from .durable import published
 from .leftover_log import refuse_foreign_log
+from .new_database import make_schema
 from .replacing import finish
 from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
 
@@ -73,7 +74,10 @@ def _bring_up_to_date(database: SqliteDatabase, path: Path, now: str, keep_old: 
         raise StoreError(
             f"{path} is a SQLite database, but not of taskdeck", remedy="name another file with --db"
         )
-    if tables and keep_old:
+    if not tables:
+        make_schema(database.connection())
+        return
+    if keep_old:
         _back_up(database, path, version, now)
     _migrate(database)
 
@@ -105,6 +109,27 @@ def _migrate(database: SqliteDatabase) -> None:
             database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
     finally:
         database.execute_sql("PRAGMA foreign_keys = 1")
+
+
+def schema_text() -> str:
+    """What `schema.sql` must hold: a new database as all migrations make it."""
+    with SqliteDatabase(":memory:", thread_safe=False) as database:
+        _migrate(database)
+        connection = database.connection()
+        made = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'sqlite_sequence' ORDER BY rowid"
+        )
+        names = connection.execute("SELECT name FROM schema_migration ORDER BY id").fetchall()
+        rows = [line for line in connection.iterdump() if line.startswith(_FIRST_ROWS)]
+        applied = [_APPLIED.format(name) for (name,) in names]
+        return "\n".join([*(f"{sql};" for (sql,) in made), *rows, *applied, ""])
+
+
+_FIRST_ROWS = tuple(f'INSERT INTO "{table}" ' for table in ("sequence", "event_head"))
+_APPLIED = (
+    "INSERT INTO schema_migration(name, applied)"
+    " VALUES ('{}', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));"
+)
 
 
 class _Adopted(SqliteDatabase):
