@@ -379,6 +379,7 @@ def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many:
 
 def _note_missing(line: CommandLine, specs: Sequence[dict[str, Any]]) -> None:
     """A pool or route that nobody has made may come yet, or be a slip of the pen: then the task waits for ever."""
+    specs = [spec for spec in specs if "needs" in spec or "route" in spec]
     needs = {need for spec in specs for need in spec.get("needs") or ()}
     routes = {spec["route"] for spec in specs if spec.get("route") and not spec.get("allow_direct")}
     if not needs and not routes:

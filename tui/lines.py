@@ -12,6 +12,8 @@ from taskdeck.engine.errors import TaskdeckError, UsageError
 from .adding import checked_key, choice, directory
 
 MOST_SHOWN = 20
+AT_ONCE = 256
+"""Lines that are looked at together, where they are the same around their payloads."""
 COMMAND_FIELDS = ("cwd", "env", "pause")
 
 
@@ -48,19 +50,26 @@ def read_specs(name: str, text: str) -> dict[int, dict[str, Any]]:
     alike: dict[Any, dict[str, Any]] = {}
     frame: Frame | None = None
     problems: list[str] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if frame is not None and (payload := frame.payload_of(line)):
-            specs[number] = {**frame.spec, "payload": payload}
+    lines = text.split("\n")
+    for first in range(0, len(lines), AT_ONCE):
+        some = lines[first : first + AT_ONCE]
+        if frame is not None and (payloads := frame.payloads_of(some)):
+            spec = frame.spec
+            specs.update(enumerate([{**spec, "payload": payload} for payload in payloads], first + 1))
             continue
-        if not line.strip():
-            continue
-        try:
-            specs[number] = spec = _read(line, alike)
-            frame = _framed(line, spec)
-        except RecursionError:
-            problems.append(f"{name}:{number}: it is nested too deeply")
-        except (msgspec.DecodeError, ValueError, UsageError) as error:
-            problems.append(f"{name}:{number}: {error}")
+        for number, line in enumerate(some, first + 1):
+            if frame is not None and (payloads := frame.payloads_of([line])):
+                specs[number] = {**frame.spec, "payload": payloads[0]}
+                continue
+            if not line.strip():
+                continue
+            try:
+                specs[number] = spec = _read(line, alike)
+                frame = _framed(line, spec)
+            except RecursionError:
+                problems.append(f"{name}:{number}: it is nested too deeply")
+            except (msgspec.DecodeError, ValueError, UsageError) as error:
+                problems.append(f"{name}:{number}: {error}")
     if problems:
         more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
         bad = "1 line is" if len(problems) == 1 else f"{len(problems)} lines are"
@@ -93,22 +102,22 @@ class Frame(NamedTuple):
     """With one of them in its payload, a key may stand twice in the line."""
     spec: dict[str, Any]
 
-    def payload_of(self, line: str) -> str:
-        """What this line has in the place of the payload. Empty where it is another line, or no value stands there."""
-        if not (line.startswith(self.head) and line.endswith(self.tail)):
-            return ""
-        payload = line[len(self.head) : -len(self.tail)]
-        for sign in self.signs:
-            if sign in payload:
-                return ""
+    def payloads_of(self, lines: list[str]) -> list[str]:
+        """What each has in the place of the payload. Empty where one is another line, or not just a value stands there."""
+        head, tail = self.head, self.tail
+        start, end = len(head), -len(tail)
+        payloads = [line[start:end] for line in lines if line.startswith(head) and line.endswith(tail)]
+        together = ",".join(payloads)
+        if len(payloads) < len(lines) or any(sign in together for sign in self.signs):
+            return []
         try:
-            _value.decode(payload)
+            values = _values.decode(f"[{together}]")
         except (msgspec.DecodeError, ValueError, RecursionError):
-            return ""
-        return payload
+            return []
+        return payloads if list(map(bytes, values)) == list(map(str.encode, payloads)) else []
 
 
-_value = msgspec.json.Decoder(msgspec.Raw)
+_values = msgspec.json.Decoder(list[msgspec.Raw])
 _NAME = re.compile(r'("\w+")\s*:\s*')
 
 

@@ -7,6 +7,7 @@ tells (`run.params.shape`); of all others there is none, and who can't tell asks
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +29,29 @@ def surely_fits(shape: str, payload: str) -> bool:
     return bool(shape) and _fits(_read(shape), msgspec.json.decode(payload), DEEPEST)
 
 
+def doubtful(shapes: Mapping[str, str], tasks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of these (type, payload) of which `surely_fits` can't tell, in order. `shapes` has each of the types.
+
+    What stands together is parsed together.
+    """
+    found = list[tuple[str, str]]()
+    for first in range(0, len(tasks), _AT_ONCE):
+        some = tasks[first : first + _AT_ONCE]
+        names, payloads = zip(*some, strict=True)
+        if names.count(names[0]) != len(names) or not surely_fits(
+            _list_of(shapes[names[0]]), f"[{','.join(payloads)}]"
+        ):
+            found += [each for each in some if not surely_fits(shapes[each[0]], each[1])]
+    return found
+
+
+_AT_ONCE = 256
+
+
+def _list_of(shape: str) -> str:
+    return shape and f'["list",{shape}]'
+
+
 @lru_cache(maxsize=512)
 def _read(shape: str) -> Any:
     return msgspec.json.decode(shape)
@@ -47,10 +71,16 @@ def _fits(shape: Any, value: Any, depth: int) -> bool:
                 and all(key in fields and _fits(fields[key], item, depth - 1) for key, item in value.items())
             )
         case "list":
-            return isinstance(value, list) and all(_fits(shape[1], item, depth - 1) for item in value)
+            return isinstance(value, list) and _all_fit(shape[1], value, depth - 1)
         case "map":
             return isinstance(value, dict) and all(
                 _fits(shape[1], item, depth - 1) for item in value.values()
             )
         case _:
             return any(_fits(each, value, depth - 1) for each in shape[1:])
+
+
+def _all_fit(shape: Any, values: list[Any], depth: int) -> bool:
+    if isinstance(shape, str):
+        return shape == "any" or set(map(type, values)).issubset(_SCALARS[shape])
+    return all(_fits(shape, value, depth) for value in values)

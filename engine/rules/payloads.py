@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -90,6 +90,25 @@ def read(text: str | bytes, *, where: str) -> tuple[Any, str]:
                 return value, compact
     value = decode(text, where=where)
     return value, encode(value)
+
+
+def are_plain(texts: Sequence[str]) -> bool:
+    """Are all of these such texts, which `read` gives back as they are? False also where they are to be looked at one by one.
+
+    For lists of payloads: they are parsed together.
+    """
+    together = ",".join(texts)
+    if not together.isascii() or _MAY_BE_REAL.search(together):
+        return False
+    if max(map(len, texts)) > DEEPEST and not all(
+        len(each) <= DEEPEST or _is_harmless(each) for each in texts
+    ):
+        return False
+    try:
+        values = _fast(f"[{together}]")
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return list(map(_write_fast, values)) == list(map(str.encode, texts))
 
 
 _SHORT = 4096

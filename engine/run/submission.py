@@ -19,7 +19,7 @@ from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import Kind, NewTask
 from ..rules.patterns import pattern
-from ..rules.payloads import decode, encode, read
+from ..rules.payloads import are_plain, decode, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
 from .references import VARIABLE
@@ -38,6 +38,8 @@ RETRIES = range(0, 10_001)
 IDS = range(1, 2**53)
 MOST_ALIKE = 1000
 """Kinds of tasks that are kept: what differs in a time or a target each time gains nothing."""
+AT_ONCE, FEWEST = 256, 8
+"""Tasks of a list that are looked at together, and from how many on that pays."""
 _NUMBERS, _TEXTS = (int, float, bool), (str, bytes)
 _LISTS = (list, Sequence)
 """`list` first: most are, and to ask `Sequence` takes ten times as long."""
@@ -61,13 +63,18 @@ def prepare(specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
     alike = {} if alike is None else alike
     if len(specs) == 1:
         return [_prepare_alike(specs[0], redactor, alike)]
-    prepared = []
-    for number, spec in enumerate(specs, 1):
-        try:
-            prepared.append(_prepare_alike(spec, redactor, alike))
-        except TaskdeckError as error:
-            error.what = f"task {number} of {len(specs)}: {error.what}"
-            raise
+    prepared = list[NewTask]()
+    for first in range(0, len(specs), AT_ONCE):
+        some = specs[first : first + AT_ONCE]
+        if together := _prepare_together(some, redactor, alike):
+            prepared += together
+            continue
+        for number, spec in enumerate(some, first + 1):
+            try:
+                prepared.append(_prepare_alike(spec, redactor, alike))
+            except TaskdeckError as error:
+                error.what = f"task {number} of {len(specs)}: {error.what}"
+                raise
     return prepared
 
 
@@ -130,6 +137,41 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
         state = "PENDING" if created else tasks.state_of(tx, task_id)
         added.append({"id": task_id, "created": created, "state": state})
     return added
+
+
+def _prepare_together(specs: Sequence[Any], redactor: Redactor, alike: dict[Any, Kind]) -> list[NewTask]:
+    """Those of a list that stand together, differ in plain payloads alone, and are of a kind that was looked at before.
+
+    Empty where each is to be looked at by itself.
+    """
+    rest = _rest(first := specs[0])
+    try:
+        known = alike.get(rest) if rest else None
+    except TypeError:  # it holds a list
+        known = None
+    if known is None or known.type == COMMAND_TYPE or len(specs) < FEWEST:
+        return []
+    payloads = _payloads_of_alike(specs, rest[0])
+    texts = ",".join(payloads)
+    if not payloads or '"url"' in texts or not are_plain(payloads) or not redactor.surely_clean(texts):
+        return []
+    target = _target(first.get("target"), "")
+    kind = known if known.target == target else known._replace(target=target)
+    return [NewTask(kind, payload) for payload in payloads]
+
+
+def _payloads_of_alike(specs: Sequence[Any], names: tuple[Any, ...]) -> list[str]:
+    """The payloads' texts of specs that all have these names, and the same but for it. Empty where they are others."""
+    if "key" in names or "payload" not in names or set(map(type, specs)) != {dict}:
+        return []
+    if [*map(tuple, specs)].count(names) != len(specs):
+        return []
+    payloads: list[Any] = [spec["payload"] for spec in specs]
+    others = list(map(_but_its_own(names), specs))
+    types = [set(map(type, column)) for column in (payloads, *zip(*others, strict=True))]  # True equals 1
+    if types[0] != {str} or any(len(each) > 1 for each in types) or others.count(others[0]) != len(specs):
+        return []
+    return payloads
 
 
 def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) -> NewTask:

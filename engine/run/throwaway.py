@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..clock import Clock
 from ..errors import InvalidPayload, Unavailable
 from ..rules.cleaning import clean
-from ..rules.fitting import surely_fits
+from ..rules.fitting import doubtful
 
 PATIENCE = 60.0
 """Seconds in which handlers that are loaded must have answered all."""
@@ -72,7 +72,7 @@ class Handlers:
         handlers can't be asked."""
         types, problems, _ = self.survey()
         known = next((at for at, (type_name, _) in enumerate(specs) if type_name not in types), len(specs))
-        asked = [each for each in specs[:known] if not surely_fits(types[each[0]], each[1])]
+        asked = doubtful(types, specs[:known])
         for (type_name, _), answer in zip(asked, self._ask(asked), strict=True):
             if answer["problem"]:
                 raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from taskdeck.engine.errors import InvalidPayload
 from taskdeck.engine.rules import payloads
-from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, decode, encode, read
+from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, are_plain, decode, encode, read
 from tests.faults import fault
 
 MiB = LARGEST
@@ -211,3 +211,23 @@ def test_what_is_read_at_once_is_what_is_decoded_and_encoded(text: str):
         return value, encode(value)
 
     assert outcome(lambda: read(text, where="payload")) == outcome(alone)
+
+
+@given(
+    st.lists(
+        TEXTS | ODD | st.text(max_size=20) | st.sampled_from(['"a', 'b"', "1,2", "1", "{}"]),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_texts_that_are_plain_together_are_read_as_they_are(texts: list[str]):
+    if are_plain(texts):
+        assert [read(text, where="payload")[1] for text in texts] == texts
+
+
+def test_texts_that_only_together_are_json_are_not_plain():
+    assert are_plain(["1", '{"a":[1,"b"]}', "null"])
+    assert not are_plain(['"a', 'b"'])
+    assert not are_plain(['"a', 'b"', "1,2"])
+    assert not are_plain(["1", ""])
+    assert not are_plain(["[" * 65 + "]" * 65])

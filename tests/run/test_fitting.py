@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskdeck.engine.errors import InvalidPayload
-from taskdeck.engine.rules.fitting import surely_fits
+from taskdeck.engine.rules import fitting
+from taskdeck.engine.rules.fitting import doubtful, surely_fits
 from taskdeck.engine.run import params
 
 
@@ -102,6 +103,23 @@ def test_a_plain_type_is_told_without_its_worker(kind: Any, fits: list[str], oth
         assert not surely_fits(shape, text)
         with pytest.raises(InvalidPayload):
             params.convert(kind, msgspec.json.decode(text))
+
+
+SHAPES = {"int": '"int"', "any": '"any"', "asked": "", "list": '["list","int"]', "page": params.shape(Page)}
+TASKS = st.tuples(
+    st.sampled_from(sorted(SHAPES)), st.sampled_from(["1", "true", "[1]", '["a"]', '{"url":"/"}', "{}"])
+)
+
+
+@given(st.lists(TASKS, max_size=9), TASKS)
+def test_of_many_tasks_those_are_asked_about_that_each_alone_would_be(
+    tasks: list[tuple[str, str]], last: tuple[str, str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "_AT_ONCE", 3)
+        for some in (tasks, [*tasks, *[last] * 5]):
+            expected = [each for each in some if not surely_fits(SHAPES[each[0]], each[1])]
+            assert doubtful(SHAPES, some) == expected
 
 
 def test_a_type_that_holds_itself_is_asked_about() -> None:

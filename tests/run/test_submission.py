@@ -67,6 +67,39 @@ def test_a_list_is_prepared_as_each_of_its_tasks_alone(specs: list[dict[str, Any
         assert together[1] == bad[0][1]
 
 
+PAYLOADS = st.sampled_from(
+    [
+        "{}", "1", " 1", "1,2", '"a', 'b"', "1.50", "-0", '{"a":1,"a":2}', '{"url":"https://a.example/x"}', "é", '"é"',
+        '{"n":1}', f'{{"n":"{SECRET}"}}', '{"password":"x1y2z3w4"}', "[" * 70 + "]" * 70, "9" * 500, "", 7, None,
+    ]
+)  # fmt: skip
+
+
+@given(
+    SPECS, st.lists(PAYLOADS, min_size=4, max_size=12), st.lists(st.sampled_from([1, True, 1.0]), max_size=9)
+)
+def test_tasks_that_differ_in_their_payloads_alone_are_prepared_as_each_of_them(
+    spec: dict[str, Any], payloads: list[Any], priorities: list[Any]
+) -> None:
+    redactor = Redactor([SECRET])
+    specs = [{**spec, "payload": payload} for payload in payloads]
+    specs += [{**spec, "payload": "1", "priority": priority} for priority in priorities]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(submission, "AT_ONCE", 3)
+        patch.setattr(submission, "FEWEST", 2)
+        together = outcome(specs, redactor)
+    alone = [outcome([each], redactor) for each in specs]
+    bad = next((each for each in alone if isinstance(each, tuple)), None)
+    assert together == (bad or [task for each in alone for task in each])
+
+
+def test_the_number_of_a_bad_task_is_its_place_in_the_whole_list() -> None:
+    specs = [{"type": "x", "payload": str(number)} for number in range(700)]
+    specs[600] = {"type": "x", "payload": "{"}
+    with pytest.raises(InvalidPayload, match="task 601 of 700: "):
+        prepare(specs, Redactor([]))
+
+
 def test_only_so_many_kinds_of_tasks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MOST_ALIKE", 3)
     alike: dict[Any, Any] = {}
