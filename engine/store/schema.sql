@@ -446,5 +446,3 @@ INSERT INTO schema_migration(name, applied) VALUES ('0009_ready_and_bandwidth', 
 INSERT INTO schema_migration(name, applied) VALUES ('0010_checks_that_cost_less', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0011_bandwidth_and_bytes', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0012_times_that_are_checked_faster', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
-INSERT INTO schema_migration(name, applied) VALUES ('0013_times_that_are_checked_once', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
-INSERT INTO schema_migration(name, applied) VALUES ('0014_times_that_end_in_a_digit', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
