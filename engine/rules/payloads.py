@@ -92,23 +92,26 @@ def read(text: str | bytes, *, where: str) -> tuple[Any, str]:
     return value, encode(value)
 
 
-def are_plain(texts: Sequence[str]) -> bool:
-    """Are all of these such texts, which `read` gives back as they are? False also where they are to be looked at one by one.
+def compacted(texts: Sequence[str]) -> Sequence[str]:
+    """The compact text of each of these, as `read` gives it. Empty where they are to be looked at one by one.
 
     For lists of payloads: they are parsed together.
     """
     together = ",".join(texts)
-    if not together.isascii() or _MAY_BE_REAL.search(together):
-        return False
+    if not together.isascii():
+        return []
     if max(map(len, texts)) > DEEPEST and not all(
         len(each) <= DEEPEST or _is_harmless(each) for each in texts
     ):
-        return False
+        return []
     try:
         values = _fast(f"[{together}]")
+        if not _MAY_BE_REAL.search(together) and [*map(_write_fast, values)] == [*map(str.encode, texts)]:
+            return texts
+        compact = [*map(_format, values)]
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return False
-    return list(map(_write_fast, values)) == list(map(str.encode, texts))
+        return []
+    return compact if compact == [*texts] or [*map(_format_widely, values)] == [*texts] else []
 
 
 _SHORT = 4096

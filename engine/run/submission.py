@@ -19,7 +19,7 @@ from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import Kind, NewTask
 from ..rules.patterns import pattern
-from ..rules.payloads import are_plain, decode, encode, read
+from ..rules.payloads import compacted, decode, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
 from .references import VARIABLE
@@ -151,9 +151,10 @@ def _prepare_together(specs: Sequence[Any], redactor: Redactor, alike: dict[Any,
         known = None
     if known is None or known.type == COMMAND_TYPE or len(specs) < FEWEST:
         return []
-    payloads = _payloads_of_alike(specs, rest[0])
+    given = _payloads_of_alike(specs, rest[0])
+    payloads = compacted(given) if given else []
     texts = ",".join(payloads)
-    if not payloads or '"url"' in texts or not are_plain(payloads) or not redactor.surely_clean(texts):
+    if not payloads or '"url"' in texts or not redactor.surely_clean(texts):
         return []
     target = _target(first.get("target"), "")
     kind = known if known.target == target else known._replace(target=target)

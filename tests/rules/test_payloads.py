@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from taskdeck.engine.errors import InvalidPayload
 from taskdeck.engine.rules import payloads
-from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, are_plain, decode, encode, read
+from taskdeck.engine.rules.payloads import DEEPEST, LARGEST, LONGEST_NUMBER, compacted, decode, encode, read
 from tests.faults import fault
 
 MiB = LARGEST
@@ -220,14 +220,18 @@ def test_what_is_read_at_once_is_what_is_decoded_and_encoded(text: str):
         max_size=4,
     )
 )
-def test_texts_that_are_plain_together_are_read_as_they_are(texts: list[str]):
-    if are_plain(texts):
-        assert [read(text, where="payload")[1] for text in texts] == texts
+def test_texts_that_are_read_together_are_read_as_each_alone(texts: list[str]):
+    if together := compacted(texts):
+        assert [read(text, where="payload")[1] for text in texts] == list(together)
 
 
-def test_texts_that_only_together_are_json_are_not_plain():
-    assert are_plain(["1", '{"a":[1,"b"]}', "null"])
-    assert not are_plain(['"a', 'b"'])
-    assert not are_plain(['"a', 'b"', "1,2"])
-    assert not are_plain(["1", ""])
-    assert not are_plain(["[" * 65 + "]" * 65])
+def test_texts_that_only_together_are_json_are_not_read_together():
+    assert compacted(["1", '{"a":[1,"b"]}', "null"]) == ["1", '{"a":[1,"b"]}', "null"]
+    assert compacted(["1", '{"a": [1, "\\u001f\x7f"]}']) == ["1", '{"a":[1,"\\u001f\x7f"]}']
+    assert compacted(["1.5", '"a 1.b"', "1e3"]) == []
+    assert compacted(["1.5", '{"a": "1.b"}']) == ["1.5", '{"a":"1.b"}']
+    assert compacted(["1.5", '"1.b"']) == ["1.5", '"1.b"']
+    assert not compacted(['"a', 'b"'])
+    assert not compacted(['"a', 'b"', "1,2"])
+    assert not compacted(["1", ""])
+    assert not compacted(["[" * 65 + "]" * 65])
