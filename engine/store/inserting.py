@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 from itertools import count as numbers
 from operator import itemgetter
 from typing import Any
@@ -20,6 +20,8 @@ import msgspec
 
 AT_ONCE = 64
 """Rows of one statement: beyond that little is gained."""
+SIZES = (AT_ONCE, 16, 4, 1)
+"""Rows of the statements for so many as there happen to be: row by row the rest would cost twice as much."""
 
 FEWEST_ALIKE, MOST_ALIKE, LARGEST_ALIKE = 8, 256, 1 << 20
 """Rows from which on it pays to write them as rows that are alike, rows of one such statement, and characters of what they
@@ -51,7 +53,7 @@ def insert(connection: sqlite3.Connection, head: str, row: str, rows: Sequence[V
         for each, kind in zip(columns, kinds, strict=True):
             if kind is Column.OWN:
                 values += each
-        connection.execute(_of_many(head, row, kinds), values)
+        connection.execute(_of_many(head, row, kinds, AT_ONCE), values)
     if whole < len(rows):
         row, rest = _without_empty(row, rows[whole:])
         connection.executemany(head + row, rest)
@@ -68,18 +70,14 @@ def insert_columns(
     kinds = tuple(map(_kind_of_given, columns))
     shared = [each for each in columns if isinstance(each, str | int)]
     own = [each for each in columns if not isinstance(each, str | int | None)]
-    whole = count - count % AT_ONCE
-    for first in range(0, whole, AT_ONCE):
-        values = shared.copy()
-        for each in own:
-            values += each[first : first + AT_ONCE]
-        connection.execute(_of_many(head, row, kinds), values)
-    if whole < count:
-        rest = (
-            repeat(each, count - whole) if isinstance(each, str | int | None) else each[whole:]
-            for each in columns
-        )
-        insert(connection, head, row, tuple(zip(*rest, strict=True)))
+    first = 0
+    for size in SIZES:
+        while first + size <= count:
+            values = shared.copy()
+            for each in own:
+                values += each[first : first + size]
+            connection.execute(_of_many(head, row, kinds, size), values)
+            first += size
 
 
 def insert_alike(
@@ -166,20 +164,18 @@ def _portions(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
             yield from ((place, [text]) for place, text in enumerate(some, first))
 
 
-@lru_cache(maxsize=64)
-def _of_many(head: str, row: str, kinds: tuple[Column, ...]) -> str:
+@lru_cache(maxsize=128)
+def _of_many(head: str, row: str, kinds: tuple[Column, ...], size: int) -> str:
     """The statement for so many rows; the numbers of its values: those that are shared, then column by column."""
     shared = numbers(1)
     firsts = {at: next(shared) for at, kind in enumerate(kinds) if kind is Column.SHARED}
-    own = numbers(next(shared), AT_ONCE)
+    own = numbers(next(shared), size)
     firsts |= {at: next(own) for at, kind in enumerate(kinds) if kind is Column.OWN}
 
     def mark(at: int, kind: Column, number: int) -> str:
         return "NULL" if kind is Column.EMPTY else f"?{firsts[at] + (number if kind is Column.OWN else 0)}"
 
-    rows = (
-        _marked(row, [mark(at, kind, number) for at, kind in enumerate(kinds)]) for number in range(AT_ONCE)
-    )
+    rows = (_marked(row, [mark(at, kind, number) for at, kind in enumerate(kinds)]) for number in range(size))
     return head + ",".join(rows)
 
 

@@ -15,6 +15,7 @@ from taskdeck.engine.store.inserting import (
     MOST_ALIKE,
     insert,
     insert_alike,
+    insert_columns,
     insert_one,
 )
 
@@ -63,6 +64,21 @@ def test_rows_arrive_as_they_are_and_in_order_whatever_they_have_in_common(
     given: list[tuple[int, object, object]],
 ) -> None:
     arrive_as_they_are(given)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 3 * AT_ONCE), st.data())
+def test_columns_arrive_as_the_rows_that_they_make(count: int, data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
+    texts = data.draw(
+        st.none() | st.just("the same") | st.just(7) | st.just([f"text {n}" for n in range(count)])
+    )
+    for those in ((numbers, texts, None), (range(count), texts, numbers), (tuple(numbers), 7, "x")):
+        with closing(table()) as connection:
+            insert_columns(connection, HEAD, ROW, those, count)
+            came = connection.execute("SELECT a, b, c FROM t ORDER BY rowid").fetchall()
+        made = (each if isinstance(each, list | tuple | range) else [each] * count for each in those)
+        assert came == list(zip(*made, strict=True))
 
 
 @pytest.mark.parametrize(("one", "others"), [(1, 1.0), (1.0, 1), (-0.0, 0.0), (0, -0.0)])
