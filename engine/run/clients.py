@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import msgspec
 
 from ..edge.frames import MAX_BODY
 from ..edge.link import AsyncLink, LinkError
@@ -43,7 +42,8 @@ class Clients:
     async def serve(self, link: AsyncLink, rest: list[Any]) -> None:
         """Serve a client's connection until it ends; `rest` came in one frame with its hello.
 
-        Raises `msgspec.DecodeError` where it says what is no message of ours.
+        Raises `msgspec.DecodeError` where it says what is no message of ours, and whatever else keeps it from being understood
+        or answered.
         """
         await _Conversation(self, link).hold(rest)
 
@@ -69,7 +69,7 @@ class _Conversation:
         self._under_way = deque[_Group]()
         self._alone: asyncio.Task[None] | None = None
         self._is_cut = False
-        """It said what is no message of ours: nothing of it is begun any more."""
+        """It said what is no message of ours, or can't be answered: nothing of it is begun any more."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def hold(self, rest: list[Any]) -> None:
@@ -88,13 +88,17 @@ class _Conversation:
         try:
             while self._begins_next():
                 pass
-        except msgspec.DecodeError as error:
-            self._is_cut = True
-            self._waiting.clear()
-            if not self._over.done():
-                self._over.set_exception(error)
+        except Exception as error:  # nobody above would hear of it
+            self._cut(error)
         if self._link.closed and not self._over.done():
             self._over.set_result(None)
+
+    def _cut(self, error: Exception) -> None:
+        """With this client it can't go on: whoever holds the conversation is told why, and ends the link."""
+        self._is_cut = True
+        self._waiting.clear()
+        if not self._over.done():
+            self._over.set_exception(error)
 
     def _begins_next(self) -> bool:
         waiting, link = self._waiting, self._link
@@ -142,8 +146,11 @@ class _Conversation:
         if not told.cancelled():
             error = told.exception()
             group.told = [error] * len(group.calls) if error is not None else told.result()
-        while self._under_way and self._under_way[0].is_done:
-            self._answer(self._under_way.popleft())
+        try:
+            while self._under_way and self._under_way[0].is_done:
+                self._answer(self._under_way.popleft())
+        except Exception as error:
+            self._cut(error)
         self._go_on()
 
     def _answer(self, group: _Group) -> None:
@@ -168,6 +175,8 @@ class _Conversation:
 
     def _is_alone_no_more(self, task: asyncio.Task[None]) -> None:
         self._alone = None
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._cut(error)
         self._go_on()
 
     def _tell(self, replies: list[Reply]) -> None:

@@ -237,6 +237,46 @@ async def test_rubbish_while_a_call_is_carried_out_lets_that_end_and_begins_noth
     assert link.sent == [m.encode([m.Reply(1, "written")])]
 
 
+async def test_what_is_nested_too_deep_behind_calls_that_are_carried_out_cuts_the_link_when_it_is_met() -> (
+    None
+):
+    begun, written = list[int](), asyncio.get_running_loop().create_future()
+
+    def together(calls: Sequence[Any]) -> Any:
+        begun.append(len(calls))
+        return written
+
+    link: Any = Heard()
+    serving = asyncio.create_task(Clients({}, {"submit": together}).serve(link, []))
+    await asyncio.sleep(0)
+    calls = [m.Call(number, "submit", {}, "cli:ann") for number in range(2 * CALLS_AT_ONCE * GROUPS_AT_ONCE)]
+    deep = m.encode([m.Call(0, "submit", {"specs": TOKEN}, "cli:ann")])
+    deep = deep.replace(msgspec.msgpack.encode(TOKEN), b"\x91" * 20_000 + b"\xc0")
+    link.say(
+        m.encode(calls[: len(calls) // 2]), m.encode(calls[len(calls) // 2 :]), deep, m.encode(calls[:1])
+    )
+    assert begun == [CALLS_AT_ONCE] * GROUPS_AT_ONCE
+    written.set_result([None] * CALLS_AT_ONCE)
+    with pytest.raises(RecursionError):
+        await serving
+    assert sum(begun) <= len(calls)
+
+
+@pytest.mark.parametrize("how", ["verbs", "together"])
+async def test_an_answer_that_no_frame_can_carry_ends_the_link_so_that_nobody_waits_for_it(
+    tmp_path: Path, how: str
+) -> None:
+    async def verb(engine: Engine, args: Any, actor: str) -> str:
+        return "\ud800"
+
+    async def together(engine: Engine, calls: Sequence[Any]) -> list[str]:
+        return ["\ud800"] * len(calls)
+
+    async with calling(tmp_path, **{how: {"pause": verb if how == "verbs" else together}}) as link:
+        link.send(m.encode([m.Call(1, "pause", {}, "cli:ann")]))
+        assert await link.receive() is None
+
+
 async def test_answers_that_are_too_large_together_are_told_apart_and_one_that_is_too_large_is_refused(
     tmp_path: Path,
 ) -> None:
