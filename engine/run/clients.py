@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-
 from ..edge.frames import MAX_BODY
 from ..edge.link import AsyncLink, LinkError
 from ..errors import TaskdeckError, UsageError
@@ -42,8 +41,8 @@ class Clients:
     async def serve(self, link: AsyncLink, rest: list[Any]) -> None:
         """Serve a client's connection until it ends; `rest` came in one frame with its hello.
 
-        Raises `msgspec.DecodeError` where it says what is no message of ours, and whatever else keeps it from being understood
-        or answered.
+        Raises `msgspec.DecodeError` where it says what is no message of ours, and whatever else keeps it from being
+        understood or answered.
         """
         await _Conversation(self, link).hold(rest)
 

@@ -13,7 +13,7 @@ from .backup import check, copy, newer
 from .diagnosis import diagnosis, is_passing, refusal
 from .durable import published
 from .leftover_log import refuse_foreign_log
-from .new_database import make_schema
+from .new_database import make_schema, remove_unfinished
 from .replacing import finish
 from .transaction import SCHEMA_VERSION, WRITER_PRAGMAS
 
@@ -31,6 +31,7 @@ def open_for_writing(path: Path, now: str, *, keep_old: bool = True) -> SqliteDa
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         finish(path)
         if not path.exists():
+            remove_unfinished(path)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise StorageTrouble(

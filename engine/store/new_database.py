@@ -6,8 +6,8 @@ migrations, whose outcome stands in `schema.sql`: `taskdeck add` must feel insta
 
 from __future__ import annotations
 
-import glob
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -50,7 +50,7 @@ def new_database(path: Path) -> Iterator[sqlite3.Connection]:
     `StorageTrouble` where it can't be put there.
     """
     try:
-        _remove_unfinished(path)
+        remove_unfinished(path)
         with published(path) as part, closing(sqlite3.connect(part, isolation_level=None)) as connection:
             for name, value in _PRAGMAS:
                 connection.execute(f"PRAGMA {name} = {value}")
@@ -63,8 +63,13 @@ def new_database(path: Path) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def _remove_unfinished(path: Path) -> None:
-    """What a process left behind that was killed while it made this database: we hold the lock, so nobody makes it now."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*{PART}*"):
-        with suppress(OSError):
-            left.unlink()
+def remove_unfinished(path: Path) -> None:
+    """What a process left behind that was killed while it made this database.
+
+    The caller holds its lock, so nobody makes it now; what may be of another one, with a longer name, stays.
+    """
+    mine = re.compile(rf"\.{re.escape(path.name)}\.\d+{re.escape(PART)}(-\w+)?")
+    with suppress(OSError):
+        for left in [each for each in path.parent.iterdir() if mine.fullmatch(each.name)]:
+            with suppress(OSError):
+                left.unlink()

@@ -87,6 +87,20 @@ def test_killed_while_it_is_made_it_is_not_there_and_the_next_one_makes_it(path:
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_an_engine_that_makes_it_removes_what_a_killed_process_left(path: Path) -> None:
+    path.parent.mkdir()
+    (path.parent / f".{path.name}.99999.part").touch()
+    database.open_for_writing(path, "2026-01-01T00:00:00.000000Z").close()
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_what_is_being_made_beside_it_under_a_longer_name_stays(path: Path) -> None:
+    longer = path.with_name(f"{path.name}.2")
+    with durable.published(longer):
+        add(path)
+    assert {each.name for each in path.parent.iterdir()} == {path.name, longer.name}
+
+
 def test_a_disk_that_does_not_take_it_is_named_and_keeps_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
