@@ -122,6 +122,8 @@ class DeckApp(App[None], inherit_bindings=False):
         self._interrupted = -TWICE
         self._has_painted = False
         self._asks_engine = False
+        self.ends_engine = False
+        """This deck has asked the engine to end: that it goes is told as what it is."""
         self._always_slow = os.environ.get("TASKDECK_SLOW", "0") not in ("", "0")
         self._slow_left = 0
         self.throughput = Throughput()
@@ -302,7 +304,9 @@ class DeckApp(App[None], inherit_bindings=False):
         had_engine = self.heading is not None and self.heading.engine.running
         self.heading = value
         if had_engine and not value.engine.running:
-            self.say(GONE + ("" if self.read_only else " (:start)"), wrong=True)
+            if not self.ends_engine:
+                self.say(GONE + ("" if self.read_only else " (:start)"), wrong=True)
+            self.ends_engine = False
         elif value.engine.running:
             self._status.unsay(GONE)
         self._header.tell(value)

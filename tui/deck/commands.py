@@ -155,9 +155,11 @@ class Commands:
 
     async def _end_engine(self) -> None:
         deck = self._deck
+        deck.ends_engine = deck.heading is not None and deck.heading.engine.running
         try:
             done = await deck.bridge.end_engine(self._tell_asked)
         except TaskdeckError as error:
+            deck.ends_engine = False
             deck.say(look.tidy(str(error)), wrong=True)
             return
         left = stopped.withstood(done)

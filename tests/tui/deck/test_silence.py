@@ -63,6 +63,26 @@ async def test_an_act_that_is_never_answered_is_told_as_one_that_may_still_be_do
             await opened.reads("pause #1 was not answered and may still be done: ")
 
 
+async def test_an_engine_that_this_deck_has_stopped_is_no_engine_that_has_gone(
+    seed: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = DatabaseLock(seed.path, role="engine", incarnation="x")
+    assert lock.acquire()
+    async with deck(seed.path) as opened:
+
+        async def end_engine(asked: object) -> dict[str, object]:
+            lock.release()
+            await opened.becomes(lambda: opened.app.heading and not opened.app.heading.engine.running)
+            return {"engine": True, "supervisors": [], "outlived": {}}
+
+        monkeypatch.setattr(opened.app.bridge, "end_engine", end_engine)
+        await opened.becomes(lambda: opened.app.heading and opened.app.heading.engine.running)
+        await opened.press("colon")
+        await opened.type("stop")
+        await opened.reads("the engine stopped")
+        assert app.GONE not in opened.text
+
+
 async def test_that_the_engine_has_gone_is_told_only_until_another_works(seed: Seed) -> None:
     lock = DatabaseLock(seed.path, role="engine", incarnation="x")
     assert lock.acquire()
