@@ -71,14 +71,15 @@ async def test_an_engine_that_this_deck_has_stopped_is_no_engine_that_has_gone(
     async with deck(seed.path) as opened:
 
         async def end_engine(asked: object) -> dict[str, object]:
-            lock.release()
-            await opened.becomes(lambda: opened.app.heading and not opened.app.heading.engine.running)
             return {"engine": True, "supervisors": [], "outlived": {}}
 
         monkeypatch.setattr(opened.app.bridge, "end_engine", end_engine)
         await opened.becomes(lambda: opened.app.heading and opened.app.heading.engine.running)
         await opened.press("colon")
         await opened.type("stop")
+        await opened.reads("the engine stopped")
+        lock.release()
+        await opened.becomes(lambda: opened.app.heading and not opened.app.heading.engine.running)
         await opened.reads("the engine stopped")
         assert app.GONE not in opened.text
 
