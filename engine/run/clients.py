@@ -113,7 +113,7 @@ class _Conversation:
         calls = [waiting.popleft()]
         while waiting and len(calls) < most and waiting[0].verb == verb:
             calls.append(waiting.popleft())
-        if self._link.is_abandoned():
+        if link.closed or link.is_abandoned():
             log.warning("not begun, since who asked has gone: requests=%d", len(calls))
         elif together:
             self._carry_out(together, calls)

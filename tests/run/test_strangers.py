@@ -262,6 +262,27 @@ async def test_what_is_nested_too_deep_behind_calls_that_are_carried_out_cuts_th
     assert sum(begun) <= len(calls)
 
 
+async def test_on_a_link_that_an_engine_closes_as_it_ends_nothing_more_is_begun_though_it_has_not_ended() -> (
+    None
+):
+    begun, written = list[int](), asyncio.get_running_loop().create_future()
+
+    def together(calls: Sequence[Any]) -> Any:
+        begun.append(len(calls))
+        return written
+
+    link: Any = Heard()
+    serving = asyncio.create_task(Clients({}, {"submit": together}).serve(link, []))
+    await asyncio.sleep(0)
+    link.say(
+        m.encode([m.Call(n, "submit", {}, "cli:ann") for n in range(2 * CALLS_AT_ONCE * GROUPS_AT_ONCE)])
+    )
+    link.closed = True  # the peer has not taken all that it was told
+    written.set_result([None] * CALLS_AT_ONCE)
+    await serving
+    assert begun == [CALLS_AT_ONCE] * GROUPS_AT_ONCE
+
+
 @pytest.mark.parametrize("how", ["verbs", "together"])
 async def test_an_answer_that_no_frame_can_carry_ends_the_link_so_that_nobody_waits_for_it(
     tmp_path: Path, how: str
