@@ -198,13 +198,13 @@ def resident(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def wakeups(pid: int) -> int:
-    """How often the threads of a process went to sleep by themselves, so far."""
-    found = 0
+def wakeups(pid: int) -> dict[int, int]:
+    """How often each thread of a process went to sleep by itself, so far; the process's own number is its loop's."""
+    found: dict[int, int] = {}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
             match = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (thread / "status").read_text(), re.M)
-            found += int(match[1]) if match else 0
+            found[int(thread.name)] = int(match[1]) if match else 0
     return found
 
 
