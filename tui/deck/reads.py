@@ -289,7 +289,6 @@ class LogStream:
         self.task_id = task_id
         self.attempt: int | None = None
         self._wanted = attempt
-        self._log: views.LogView | None = None
         self._position: int | None = None
         self._quiet = 0
         self._lines: deque[list[str]] = deque()
@@ -297,7 +296,7 @@ class LogStream:
     def __call__(self, view: View) -> LogStream:
         """Read what has come since the last call."""
         found = view.log(self.task_id, self._wanted)
-        if found != self._log:
+        if found.attempt != self.attempt:  # that it has ended makes no other log of it
             self._begin(found, view)
         self._position, chunk = view.read_log_on(found, self._position, tail=LOG_LINES)
         self._quiet = 0 if chunk else self._quiet + 1
@@ -308,9 +307,9 @@ class LogStream:
         return self
 
     def _begin(self, found: views.LogView, view: View) -> None:
-        if self._log is not None:
+        if self.attempt is not None:
             self._add([f"--- attempt {found.attempt} ---"])
-        self._log, self.attempt, self._position = found, found.attempt, None
+        self.attempt, self._position = found.attempt, None
         self._masked, self._feed = Masked(view.mask), LineFeed()
 
     def _add(self, lines: list[str]) -> None:

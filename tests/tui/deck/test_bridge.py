@@ -176,6 +176,22 @@ def test_ids_are_asked_for_as_ranges() -> None:
     assert reads.ranges([7, 3, 1, 2, 9]) == ((1, 3), (7, 7), (9, 9))
 
 
+def test_the_log_of_an_attempt_that_ends_is_shown_once(seed: Seed, tmp_path: Path) -> None:
+    from taskdeck.engine import views
+
+    log = tmp_path / "logs" / "1.log"
+    log.parent.mkdir()
+    log.write_text("good 1\ngood 2\n")
+    stream = reads.LogStream(seed.running(seed.worker(), log_path="1.log"))
+    with views.open_view(settings(seed.path)) as view:
+        assert stream(view).take() == ["good 1", "good 2"]
+        seed.sql("UPDATE attempt SET ended_at = dispatched_at, outcome = 'succeeded', reason = 'done'")
+        assert stream(view).take() == []
+        with log.open("a") as more:
+            more.write("what was still on its way\n")
+        assert stream(view).take() == ["what was still on its way"]
+
+
 def test_the_log_of_a_task_goes_on_with_its_next_attempt(seed: Seed, tmp_path: Path) -> None:
     from taskdeck.engine import views
 
