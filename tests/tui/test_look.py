@@ -72,6 +72,28 @@ def test_a_pipe_gets_the_whole_lines_without_colour(taskdeck: Calls, seed: Seed)
     assert "(UTC)" in shown
 
 
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["events"], ["events", "--json"]])
+def test_what_is_cut_since_nobody_said_how_many_is_told(
+    taskdeck: Calls, seed: Seed, words: list[str]
+) -> None:
+    """`taskdeck list | wc -l` must not be taken for the number of tasks."""
+    what = words[0].replace("list", "tasks")
+    told = f"these are the newest 100 {what}, and there are older ones (all of them: --limit 0)"
+    with seed.writing() as tx:
+        for _ in range(100):
+            tx.event("STEP_STARTED", actor="engine")
+    for _ in range(100):
+        seed.task()
+    if what == "tasks":
+        assert told not in taskdeck(*words).err, "there are just as many"
+    assert told not in taskdeck(*words, "--limit", "100").err
+    seed.task()
+    found = taskdeck(*words)
+    assert told in found.err
+    assert len(found.lines if "--json" in words else found.out.splitlines()) in (100, 101)
+    assert told not in taskdeck(*words, "--limit", "0").err
+
+
 def test_a_list_is_filtered_and_limited(taskdeck: Calls, seed: Seed) -> None:
     made = filled(seed)
     assert [task["id"] for task in taskdeck("list", "--json", "state:failed,needs_review").lines] == [

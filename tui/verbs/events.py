@@ -14,6 +14,7 @@ from taskdeck.engine import views
 from .. import format as look
 from .. import output
 from ..commandline import CommandLine
+from .look import NEWEST, Limit, note_older
 
 LEVELS = {"warning": "33", "error": "31"}
 
@@ -25,12 +26,15 @@ Words = Annotated[
     ),
 ]
 OfTask = Annotated[str | None, typer.Option("--task", metavar="IDS", help="Only events of these tasks.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The newest N; 0 = all.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events until interrupted.")]
 
 
 def events(
-    ctx: typer.Context, filters: Words = None, task: OfTask = None, limit: Limit = 100, follow: Follow = False
+    ctx: typer.Context,
+    filters: Words = None,
+    task: OfTask = None,
+    limit: Limit = None,
+    follow: Follow = False,
 ) -> int:
     """Show what happened, oldest first."""
     line: CommandLine = ctx.obj
@@ -39,8 +43,12 @@ def events(
         wanted = msgspec.structs.replace(wanted, tasks=wanted.tasks + tuple(views.ids(task)))
     teller = Teller(line)
     with views.open_view(line.config) as view:
-        found = view.events(wanted, limit=limit)
+        found = view.events(wanted, limit=NEWEST + 1 if limit is None else limit)
+        is_cut = limit is None and len(found) > NEWEST
+        found = found[1:] if is_cut else found
         teller.tell(found)
+        if is_cut and not follow:
+            note_older("events")
         _tell_of_archives(view, wanted, line)
         after = found[-1].event_id if found else 0
         while follow:

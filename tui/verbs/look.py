@@ -18,25 +18,42 @@ Filters = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILTER]...", help='state:failed type:x tag:x key:x older:2h newer:10m "text"'),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The newest N; 0 = all.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", min=0, metavar="N", help="The newest N, 100 by default; 0 = all."),
+]
+NEWEST = 100
+"""What is shown where nobody says how many. That there are more is told then: who counts the lines must not be misled."""
 Target = Annotated[list[str], typer.Argument(metavar="ID", help="42, #42 or key:NAME")]
 PAGE = 500
 
 
-def list_tasks(ctx: typer.Context, filters: Filters = None, limit: Limit = 100) -> int:
+def list_tasks(ctx: typer.Context, filters: Filters = None, limit: Limit = None) -> int:
     """List the newest tasks that match."""
     line: CommandLine = ctx.obj
     wanted = views.parse_arguments(filters or [])
     targets.hint_at_states(filters or [])
     with views.open_view(line.config, told=asked_once(line) if line.json else dict) as view:
+        most = NEWEST if limit is None else limit
         if line.json:
-            _json_lines(view, wanted, limit)
+            last = _json_lines(view, wanted, most)
         else:
-            _human_list(view.tasks(wanted, limit))
+            found = view.tasks(wanted, most)
+            _human_list(found)
+            last = found[-1].id if found else 0
+        if limit is None and view.tasks(wanted, 1, before=last):
+            note_older("tasks")
     return 0
 
 
-def _json_lines(view: views.View, wanted: views.Filter, limit: int) -> None:
+def note_older(what: str) -> None:
+    """Say that there are older ones than those that were shown since nobody said how many."""
+    output.flush()
+    output.note(f"these are the newest {NEWEST} {what}, and there are older ones (all of them: --limit 0)")
+
+
+def _json_lines(view: views.View, wanted: views.Filter, limit: int) -> int:
+    """Returns the id of the last one, 0 = there is none."""
     before, left = None, limit
     while True:
         size = min(PAGE, left) if limit else PAGE
@@ -44,9 +61,9 @@ def _json_lines(view: views.View, wanted: views.Filter, limit: int) -> None:
         for task in page:
             output.json_line(task)
         left -= len(page)
+        before = page[-1].id if page else before
         if len(page) < size or (limit and left <= 0):
-            return
-        before = page[-1].id
+            return before or 0
 
 
 def _human_list(tasks: list[views.TaskView]) -> None:
