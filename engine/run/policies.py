@@ -98,6 +98,13 @@ class Policies:
         )
 
     def _put_together(self, task: Mapping[str, Any]) -> Policy:
+        for column in (
+            "timeout",
+            "max_retry",
+            "bandwidth",
+        ):  # a row that no worker could read is this task's trouble alone
+            if not isinstance(task[column], int | float | None):
+                raise ValueError(f"{column} is no number: {task[column]!r}")
         general = self.config.retry
         own = self.config.types.get(task["type"], TypeSettings())
         declared = self._declared.get(task["type"])

@@ -312,7 +312,11 @@ def test_a_capacity_that_shrinks_and_grows_again_brings_its_slots_back(scratch: 
     assert replay.check(scratch.path) == []
 
 
-@pytest.mark.parametrize(("column", "text"), [("ending", '{"x":1}'), ("needs", "[7]"), ("needs", "7")])
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [("ending", '{"x":1}'), ("needs", "[7]"), ("needs", "7")]
+    + [(column, "many") for column in ("timeout", "max_retry", "bandwidth")],
+)
 def test_a_task_whose_row_can_not_be_read_goes_to_review_and_the_others_start(
     scratch: Scratch, column: str, text: str
 ) -> None:
