@@ -364,6 +364,11 @@ def _submit(line: CommandLine, specs: list[dict[str, Any]], wait: bool, *, many:
         raise _explained(error, line, specs) from None
     if many and not line.json:
         output.line("\n".join(str(each["id"]) for each in results))
+        if known := sum(not each["created"] for each in results):
+            output.flush()
+            output.note(
+                f"{known} of these {len(results)} are known by their keys already; nothing was added for them"
+            )
     for each in results if line.json or not many else ():
         if line.json:
             output.json_line(each)

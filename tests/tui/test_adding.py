@@ -144,6 +144,17 @@ def test_every_option_reaches_the_task(taskdeck: Calls) -> None:
     assert task["scheduled_at"] > task["created_at"]
 
 
+def test_a_file_says_how_many_of_its_tasks_were_known_by_their_keys(taskdeck: Calls) -> None:
+    file = taskdeck.folder / "keyed.jsonl"
+    lines = [f'{{"command":["true"],"key":"k{number}"}}\n' for number in range(3)]
+    file.write_text("".join(lines[:2]))
+    assert taskdeck("add", "-f", str(file)).err == ""
+    file.write_text("".join(lines))
+    again = taskdeck("add", "-f", str(file))
+    assert again.out.split() == ["1", "2", "3"]
+    assert "2 of these 3 are known by their keys already; nothing was added for them" in again.err
+
+
 def test_a_known_key_adds_nothing_and_prints_its_task(taskdeck: Calls) -> None:
     assert taskdeck("add", "--key", "k", "--", "true").out == "1\n"
     again = taskdeck("add", "--key", "k", "--", "true")
