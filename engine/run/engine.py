@@ -294,7 +294,7 @@ class Engine:
         for story in self._recovered[:MOST_TOLD]:
             log.warning("recovered: %s", story)
         if (more := len(self._recovered) - MOST_TOLD) > 0:
-            log.warning("recovered: %d more (see: taskdeck events)", more)
+            log.warning("recovered: %d more (see: taskdeck events -n 0 lost)", more)
 
     async def _learn_passwords(self, passwords: Passwords) -> None:
         """Those of all routes, from wherever they were declared, so that they are masked from the first event on.

@@ -45,7 +45,7 @@ def _before(task: views.TaskView) -> list[str]:
     if task.state not in ("RETRYING", "NEEDS_REVIEW", "PENDING") or not task.error:
         return []
     tries = task_page.tries(task)
-    return [f"{task_page.error(task.error)}{f' ({tries})' if tries else ''}"]
+    return [f"last error: {task_page.error(task.error)}{f' ({tries})' if tries else ''}"]
 
 
 def _story(line: CommandLine, task: views.TaskView) -> list[str]:
