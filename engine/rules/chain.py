@@ -27,7 +27,7 @@ COLUMNS = (
 )
 """The columns of `event_log` that a hash covers, in this order for ever."""
 
-_PAYLOAD = COLUMNS.index("payload_json") - COLUMNS.index("resource_id")
+PAYLOAD = COLUMNS.index("payload_json") - COLUMNS.index("resource_id")
 """Its place among the values behind event and task."""
 
 _encode = msgspec.json.Encoder().encode
@@ -55,19 +55,15 @@ def hashes_alike(
     Each is as `row_hash` makes it. The events are numbered from `event_id`. `payloads` stand in the place of that of `rest`,
     where there are any.
     """
+    if payloads:
+        before, behind = _encode(rest[:PAYLOAD])[1:-1] + b",", b"," + _encode(rest[PAYLOAD + 1 :])[1:]
+        ends = [before + _encode(payload) + behind for payload in payloads]
+    else:
+        ends = [_encode(rest)[1:]] * len(tasks)
     last = previous.encode()
     hashes = list[str]()
-    if payloads:
-        before = b"," + _encode(rest[:_PAYLOAD])[1:-1] + b","
-        behind = b"," + _encode(rest[_PAYLOAD + 1 :])[1:]
-        for number, (task_id, payload) in enumerate(zip(tasks, payloads, strict=True), event_id):
-            own = b"%b\n[%d,%d%b%b%b" % (last, number, task_id, before, _encode(payload), behind)
-            hashes.append(text := _sha256(own).hexdigest())
-            last = text.encode()
-        return hashes
-    same = b"," + _encode(rest)[1:]
-    for number, task_id in enumerate(tasks, event_id):
-        hashes.append(text := _sha256(b"%b\n[%d,%d%b" % (last, number, task_id, same)).hexdigest())
+    for number, (task_id, end) in enumerate(zip(tasks, ends, strict=True), event_id):
+        hashes.append(text := _sha256(b"%b\n[%d,%d,%b" % (last, number, task_id, end)).hexdigest())
         last = text.encode()
     return hashes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -298,13 +298,14 @@ class Reception:
     async def _record(self, handle: WorkerHandle, reports: list[tuple[int, Any]], upto: int) -> None:
         """Have reports written down, with their numbers; the last number is `upto`, where they have any."""
         said = [report for _, report in reports]
-        if is_early := self._make_room(handle, said):
+        ended = [each.fence for each in said if isinstance(each, Outcome) and each.kind not in LIVES_ON]
+        if is_early := self._make_room(handle, ended):
             self._on_change()  # its tick comes behind what is queued here, in the same commit
         answers = await self._until_written(handle, self.recorder.record_once, handle.id, reports)
         crash_at("after_reports_recorded")
         if answers or upto > 0:
             handle.send(*answers, *([Recorded(upto)] if upto > 0 else []))
-        if self._settle(handle, said) and not is_early:
+        if self._settle(handle, said, ended) and not is_early:
             self._on_change()
 
     async def _until_written(self, handle: WorkerHandle, unit: Callable[..., T], *args: Any) -> T:
@@ -320,13 +321,12 @@ class Reception:
                 await self._clock.pause(0.5)
                 self._on_change()
 
-    def _make_room(self, handle: WorkerHandle, reports: list[Any]) -> bool:
+    def _make_room(self, handle: WorkerHandle, ended: list[int]) -> bool:
         """The worker has room again where an attempt has ended, recorded or not. False where that must be waited for."""
-        ended = _ended(reports)
         handle.leave(ended)
         return bool(ended) and handle.leaving.issuperset(ended)
 
-    def _settle(self, handle: WorkerHandle, reports: list[Any]) -> bool:
+    def _settle(self, handle: WorkerHandle, reports: list[Any], ended: list[int]) -> bool:
         """What is recorded counts in memory too. Returns whether an attempt has ended, or is suspended."""
         now, slack = self._clock.monotonic(), self.config.engine.cancel_grace + FORCE_SLACK
         is_free = False
@@ -341,7 +341,7 @@ class Reception:
                 handle.alone.discard(report.fence)  # it got further than where its worker died
             elif isinstance(report, Bye):
                 handle.said_bye = True
-        handle.forget(_ended(reports))
+        handle.forget(ended)
         return is_free
 
     def _goes_on(self, handle: WorkerHandle, outcome: Outcome, now: float, slack: float) -> None:
@@ -449,8 +449,3 @@ def _variables(config: Config) -> set[str]:
     """The variables in which routes have their passwords."""
     references = (each.secret_ref or "" for each in config.routes)
     return {each.partition(":")[2] for each in references if kind_of(each) == "env"}
-
-
-def _ended(reports: Iterable[Any]) -> list[int]:
-    """The fences of those whose attempts have ended."""
-    return [each.fence for each in reports if isinstance(each, Outcome) and each.kind not in LIVES_ON]

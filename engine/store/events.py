@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..rules.chain import COLUMNS, Row, hashes_alike, row_hash
+from ..rules.chain import COLUMNS, PAYLOAD, Row, hashes_alike, row_hash
 from .inserting import Given, insert, insert_alike, insert_columns
 
 _INSERT = (
@@ -25,7 +25,6 @@ _INSERT_ALIKE = (
     " message, payload_json, created_at, hash)"
     " SELECT ? + key, ? + key, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, value FROM json_each(?)"
 )
-_PAYLOAD = COLUMNS.index("payload_json") - COLUMNS.index("resource_id")
 BEFORE_ALL, LAST_OF_ALL = -(2**63), 2**63 - 1
 """Ids before the first event that anyone could have put into the table, and behind the last."""
 
@@ -87,7 +86,7 @@ def append(connection: sqlite3.Connection, events: Sequence[Event | AlikeEvents]
             if event.payloads:
                 ids = range(event_id + 1, event_id + 1 + len(hashes))
                 rest = list[Given](event.rest)
-                rest[_PAYLOAD] = event.payloads
+                rest[PAYLOAD] = event.payloads
                 insert_columns(connection, *_INSERT, (ids, event.tasks, *rest, hashes), len(hashes))
             else:
                 insert_alike(connection, _INSERT_ALIKE, event.rest, hashes, (event_id + 1, event.tasks[0]))

@@ -47,13 +47,8 @@ def insert(connection: sqlite3.Connection, head: str, row: str, rows: Sequence[V
     """Run `head` (INSERT … VALUES) for all `rows`, in order; `row` are the marks of one. Constant SQL, hence cached."""
     whole = len(rows) - len(rows) % AT_ONCE
     for first in range(0, whole, AT_ONCE):
-        columns = tuple(zip(*rows[first : first + AT_ONCE], strict=True))
-        kinds = tuple(map(_kind, columns))
-        values = [each[0] for each, kind in zip(columns, kinds, strict=True) if kind is Column.SHARED]
-        for each, kind in zip(columns, kinds, strict=True):
-            if kind is Column.OWN:
-                values += each
-        connection.execute(_of_many(head, row, kinds, AT_ONCE), values)
+        columns = zip(*rows[first : first + AT_ONCE], strict=True)
+        insert_columns(connection, head, row, list(map(_given, columns)), AT_ONCE)
     if whole < len(rows):
         row, rest = _without_empty(row, rows[whole:])
         connection.executemany(head + row, rest)
@@ -67,7 +62,7 @@ def insert_columns(
     count: int,
 ) -> None:
     """Run `head` for `count` rows, in order, given by columns: one value that all rows have, or a sequence of their own."""
-    kinds = tuple(map(_kind_of_given, columns))
+    kinds = tuple(map(_kind, columns))
     shared = [each for each in columns if isinstance(each, str | int)]
     own = [each for each in columns if not isinstance(each, str | int | None)]
     first = 0
@@ -112,21 +107,20 @@ def insert_row(connection: sqlite3.Connection, table: str, columns: Mapping[str,
     return insert_one(connection, f'INSERT INTO {table}("{names}") VALUES ', row, tuple(columns.values()))
 
 
-def _kind_of_given(given: Given) -> Column:
+def _kind(given: Given) -> Column:
     if given is None:
         return Column.EMPTY
     return Column.SHARED if isinstance(given, str | int) else Column.OWN
 
 
-def _kind(column: Values) -> Column:
+def _given(column: Values) -> Given:
+    """The one value that all of the column have, or the column itself."""
     first = column[0]
     if first != column[-1] or column.count(first) != len(column):
-        return Column.OWN
-    if first is None:
-        return Column.EMPTY
+        return column
     # Other things may be equal and still not the same: 1, 1.0 and True, 0.0 and -0.0.
-    the_same = isinstance(first, str) or set(map(type, column)) == {int}
-    return Column.SHARED if the_same else Column.OWN
+    is_the_same = first is None or isinstance(first, str) or set(map(type, column)) == {int}
+    return first if is_the_same else column
 
 
 def _without_empty(row: str, rows: Sequence[Values]) -> tuple[str, Sequence[Values]]:

@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import IllegalTransition, NotFound, StaleLease
 from ..rules.new_task import Kind, NewTask
-from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, RUNNING, SUCCESS, TaskState, check
+from ..rules.tasks import CANCELLED, DEAD, FAILED, FINISHED, POLICY, RUNNING, SUCCESS, TaskState, check
 from ..rules.timing import add_seconds, seconds_between
 from . import archive_rows, slots
 from .events import AlikeEvents, payload_text
@@ -378,12 +378,13 @@ class Waiting(NamedTuple):
     @property
     def own(self) -> tuple[Any, ...]:
         """The values of `POLICY`."""
-        return self[10:18]
+        return self[_OWN]
 
 
 _KEPT_BY = "json_extract(payload, :path, :path)"
 """Two paths give both values as a JSON array, in which 1, "1" and true differ."""
 _READ = ", ".join(Waiting._fields[:-1])
+_OWN = slice(Waiting._fields.index(POLICY[0]), Waiting._fields.index(POLICY[-1]) + 1)
 _BESIDE = f" AND {_KEPT_BY} || ' ' || target NOT IN (SELECT value FROM json_each(:aside))"
 _AFTER = (
     " AND next_run_at >= CASE level.priority WHEN :priority THEN :due ELSE '' END"

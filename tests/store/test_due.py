@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskdeck.engine.rules.new_task import new_task
+from taskdeck.engine.rules.tasks import POLICY
 from taskdeck.engine.rules.timing import add_seconds, utc_text
 from taskdeck.engine.store import tasks
 from tests.scratch import ANN, Scratch
@@ -51,3 +52,8 @@ def test_what_is_not_due_is_not_read_to_find_what_is(scratch: Scratch) -> None:
     assert [row.id for row in scratch.do(tasks.due, "fetch", 100)] == [3001]
     scratch.tx.connection.set_progress_handler(None, 0)
     assert steps[0] < 20
+
+
+def test_what_a_waiting_task_says_itself_are_the_columns_of_its_policy() -> None:
+    names = tasks.Waiting._make(tasks.Waiting._fields)
+    assert names.own == POLICY

@@ -40,8 +40,8 @@ def list_tasks(ctx: typer.Context, filters: Filters = None, limit: Limit = None)
         else:
             found = view.tasks(wanted, most)
             _human_list(found)
-            last = found[-1].id if found else 0
-        if limit is None and view.tasks(wanted, 1, before=last):
+            last = found[-1].id if len(found) == most else 0
+        if limit is None and last and view.tasks(wanted, 1, before=last):
             note_older("tasks")
     return 0
 
@@ -53,7 +53,7 @@ def note_older(what: str) -> None:
 
 
 def _json_lines(view: views.View, wanted: views.Filter, limit: int) -> int:
-    """Returns the id of the last one, 0 = there is none."""
+    """Returns the id at which the limit has ended them, 0 = it has not."""
     before, left = None, limit
     while True:
         size = min(PAGE, left) if limit else PAGE
@@ -61,9 +61,11 @@ def _json_lines(view: views.View, wanted: views.Filter, limit: int) -> int:
         for task in page:
             output.json_line(task)
         left -= len(page)
-        before = page[-1].id if page else before
-        if len(page) < size or (limit and left <= 0):
-            return before or 0
+        if len(page) < size:
+            return 0
+        before = page[-1].id
+        if limit and left <= 0:
+            return before
 
 
 def _human_list(tasks: list[views.TaskView]) -> None:
