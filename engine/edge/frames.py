@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NoReturn
 
 from ..errors import TaskdeckError
 
@@ -38,10 +37,7 @@ class LinkLost(LinkError):
 
 def frame(body: bytes) -> bytes:
     """The body with its head; refuses an empty or too long one (`BadFrame`) before anything is sent."""
-    size = len(body)
-    if not 0 < size <= MAX_BODY:
-        _refuse(size)
-    return size.to_bytes(HEAD, "little") + body
+    return _HEAD.pack(_allowed(len(body))) + body
 
 
 class Cutter:
@@ -72,15 +68,14 @@ class Cutter:
 
 
 def _size(data: bytes | bytearray, start: int) -> int:
-    (size,) = _HEAD.unpack_from(data, start)
+    return _allowed(_HEAD.unpack_from(data, start)[0])
+
+
+def _allowed(size: int) -> int:
     if not 0 < size <= MAX_BODY:
-        _refuse(size)
+        raise BadFrame(
+            "a message between processes is malformed",
+            f"its length is {size} bytes, allowed are 1 to {MAX_BODY}",
+            "check that both ends are the same version of taskdeck",
+        )
     return size
-
-
-def _refuse(size: int) -> NoReturn:
-    raise BadFrame(
-        "a message between processes is malformed",
-        f"its length is {size} bytes, allowed are 1 to {MAX_BODY}",
-        "check that both ends are the same version of taskdeck",
-    )
