@@ -7,22 +7,19 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from taskdeck.engine import __version__
+from taskdeck.engine import Submitter
 from taskdeck.engine.commands import call
-from taskdeck.engine.config import load
-from taskdeck.engine.edge.link import open_link
-from taskdeck.engine.edge.locks import DatabaseLock
-from taskdeck.engine.run.messages import Call, Hello, Reply, encode, to_peer
+from taskdeck.engine.config import Config, load
 
 from . import peers, raw
 from .frame import Bar, Benchmark, Figures, ratio
 from .home import Home, home
 
 CALLERS = 64
+LATER = "2099-01-01T00:00:00.000000Z"
 
 
 def benchmark(options: argparse.Namespace) -> Benchmark:
@@ -43,6 +40,7 @@ def benchmark(options: argparse.Namespace) -> Benchmark:
             "file": lambda folder: file(folder, many),
             "list": lambda folder: in_process(folder, "--list", many),
             "engine": lambda folder: through_engine(folder, singles),
+            "alone": lambda folder: in_process(folder, "--coroutines", singles // 5),
             "huey": huey,
         },
         (
@@ -93,44 +91,26 @@ def main() -> None:
     """The process that is timed."""
     how, file_, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     config = load(path=file_, environ={})
-    later = "2099-01-01T00:00:00.000000Z"
-    specs = [{"type": "noop", "payload": str(number), "not_before": later} for number in range(count)]
     if how == "--list":
+        specs = [{"type": "noop", "payload": str(number), "not_before": LATER} for number in range(count)]
         began = perf_counter()
         call(config, "submit", "cli:bench", specs=specs)
         print(json.dumps({"submit": count / (perf_counter() - began)}))
         return
-    holder = DatabaseLock.holder(config.db)
-    assert holder is not None
-    print(json.dumps({"one_by_one": count / asyncio.run(singly(holder.socket, specs))}))
+    print(json.dumps({"one_by_one": count / asyncio.run(singly(config, count))}))
 
 
-async def singly(socket: str, specs: Sequence[Mapping[str, object]]) -> float:
-    """Submit each by itself over one link, 64 at a time, each waiting for its own answer; seconds."""
-    link = await open_link(socket)
-    link.send(encode([Hello("client", code_version=__version__)]))
-    waiting: dict[int, asyncio.Future[None]] = {}
+async def singly(config: Config, count: int) -> float:
+    """Submit each by itself, 64 at a time, each waiting for its own answer; seconds."""
 
-    async def hear() -> None:
-        while (body := await link.receive()) is not None:
-            for reply in to_peer(body):
-                assert isinstance(reply, Reply)
-                assert reply.error is None, reply.error
-                waiting.pop(reply.req).set_result(None)
+    async def caller(deck: Submitter, first: int) -> None:
+        for number in range(first, count, CALLERS):
+            await deck.submit("noop", number, not_before=LATER)
 
-    async def caller(first: int) -> None:
-        for number in range(first, len(specs), CALLERS):
-            answer = waiting[number] = asyncio.get_running_loop().create_future()
-            link.send(encode([Call(number, "submit", {"specs": [specs[number]]}, "cli:bench")]))
-            await answer
-
-    hearing = asyncio.create_task(hear())
-    began = perf_counter()
-    await asyncio.gather(*map(caller, range(CALLERS)))
-    seconds = perf_counter() - began
-    hearing.cancel()
-    link.close()
-    return seconds
+    async with Submitter(config, actor="api:bench") as deck:
+        began = perf_counter()
+        await asyncio.gather(*(caller(deck, first) for first in range(CALLERS)))
+        return perf_counter() - began
 
 
 if __name__ == "__main__":

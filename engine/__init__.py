@@ -1,4 +1,5 @@
-"""The door: what an author of handlers imports. Light, since every start of the command line passes through it.
+"""The door: what an author of handlers imports, or a program that submits tasks. Light, since every start of the command line
+passes through it.
 
 Owns the words with which a handler speaks about its own end. Everything that costs an import is fetched on first use.
 """
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .run.handlers import task as task
     from .run.sync_context import SyncContext as SyncContext
     from .run.undo import rollback as rollback
+    from .submitting import Submitter as Submitter
 
 __version__ = "0.1.0"
 
@@ -25,6 +27,7 @@ __all__ = [
     "ResourceFault",
     "Retry",
     "StopRequested",
+    "Submitter",
     "SyncContext",
     "__version__",
     "rollback",
@@ -75,6 +78,7 @@ class StopRequested(BaseException):
 
 _LATE = {
     "Context": ".run.context",
+    "Submitter": ".submitting",
     "SyncContext": ".run.sync_context",
     "rollback": ".run.undo",
     "task": ".run.handlers",

@@ -6,8 +6,10 @@ socket; while the lock is free this process takes the lock and writes itself. No
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ from .errors import (
     rebuild,
 )
 from .rules.chain import Head
-from .rules.fitting import surely_fits
+from .rules.fitting import doubtful
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from .run.engine import Engine
     from .run.importing import Import
     from .run.launches import Launches
-    from .run.throwaway import Survey
+    from .run.throwaway import Handlers, Survey
     from .store.transaction import Transaction
 
 PATIENCE = 10.0
@@ -294,27 +296,32 @@ def import_list(
 def _through_engine(config: Config, holder: Holder, verb: str, args: dict[str, Any], actor: str) -> Any:
     """Who leaves without an answer has closed the connection: what the engine had not begun by then it leaves alone."""
     asked = encode([Hello("client", code_version=__version__), Call(1, verb, args, actor)])
-    if len(asked) > MAX_BODY:
-        raise UsageError(
-            f"{verb!r} is too large for an engine to take at once",
-            f"it is {len(asked)} bytes, at most {MAX_BODY}; nothing was done",
-            "do it in parts",
-        )
+    refuse_too_large(verb, len(asked))
     with connect(holder.socket, 5.0) as link:
         try:
             link.send(asked, ANSWER_WITHIN)
             body = link.receive(PING_WITHIN) if verb == "ping" else _patiently(link, config, holder, actor)
         except LinkError as error:
-            raise _unknown_fate(verb) from error
+            raise unknown_fate(verb) from error
         except Unavailable as error:
-            raise _unanswered(silence_of(config, holder), verb, args) from error
+            raise unanswered(silence_of(config, holder), verb, args) from error
         if body is None:
-            raise _unknown_fate(verb)
+            raise unknown_fate(verb)
         reply = to_peer(body)[0]
     assert isinstance(reply, Reply)
     if reply.error is not None:
         raise rebuild(reply.error)
     return reply.value
+
+
+def refuse_too_large(verb: str, size: int) -> None:
+    """Raise `UsageError` where a message of so many bytes is larger than any may be."""
+    if size > MAX_BODY:
+        raise UsageError(
+            f"{verb!r} is too large for an engine to take at once",
+            f"it is {size} bytes, at most {MAX_BODY}; nothing was done",
+            "do it in parts",
+        )
 
 
 def _patiently(link: Link, config: Config, holder: Holder, actor: str) -> bytes | None:
@@ -354,7 +361,8 @@ def silence_of(config: Config, holder: Holder) -> Silence:
     return Silence(holder.pid, is_stopped, is_stopped or bool(supervisors.living(config.db)))
 
 
-def _unknown_fate(verb: str) -> Unavailable:
+def unknown_fate(verb: str) -> Unavailable:
+    """What is told of a verb whose engine has gone: nobody knows whether it carried it out."""
     return Unavailable(
         f"the engine went away before it answered {verb!r}",
         "it may or may not have been carried out",
@@ -362,7 +370,7 @@ def _unknown_fate(verb: str) -> Unavailable:
     )
 
 
-def _unanswered(silence: Silence, verb: str, args: Mapping[str, Any]) -> Unavailable:
+def unanswered(silence: Silence, verb: str, args: Mapping[str, Any]) -> Unavailable:
     """It is told as unknown: the engine may have begun it a moment before its asker left."""
     look = "taskdeck list; with --key an add can safely be repeated"
     if ids := [str(each) for each in args.get("ids", ()) if isinstance(each, int)]:
@@ -377,19 +385,68 @@ def _unanswered(silence: Silence, verb: str, args: Mapping[str, Any]) -> Unavail
 def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
     """What came at the same time is written by one unit. Gives for each call (arguments, actor) its answer or its error."""
     wishes: list[tuple[Any, str]] = []
-    asked, is_bad = list[int](), False
-    shapes: dict[str, str] = {}
-    for at, (args, actor) in enumerate(calls):
+    for args, actor in calls:
         try:
             prepared = submission.prepare(args.get("specs"), engine.redactor, engine.alike)
         except Exception as error:  # whatever it is: the other calls are not refused for it
             wishes.append((error, actor))
-            is_bad = True
             continue
         wishes.append((prepared, actor))
-        if not _surely_fit(engine, prepared, shapes):
-            asked.append(at)
-    return _submit_what_fits(engine, wishes, asked) if asked or is_bad else _submit(engine, wishes)
+    return _submit_wishes(engine, wishes)
+
+
+def _in_engine_submit_each(
+    engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]
+) -> Awaitable[list[Any]]:
+    """The same for lists of which each task stands for itself: its answer, or its error as it is told to others."""
+    wishes: list[tuple[Any, str]] = []
+    counts: list[int | Exception] = []
+    for args, actor in calls:
+        try:
+            found = submission.prepare_each(args.get("specs"), engine.redactor, engine.alike)
+        except Exception as error:
+            counts.append(error)
+            continue
+        counts.append(len(found))
+        wishes += _each_alone(found, actor)
+    return _answer_each(_submit_wishes(engine, wishes) if wishes else None, counts)
+
+
+async def _answer_each(submitted: Awaitable[list[Any]] | None, counts: list[int | Exception]) -> list[Any]:
+    """For each call the answers to so many wishes, in order, or the error that refuses it."""
+    told = iter(_told_each(await submitted, _refusal_by_engine) if submitted else ())
+    return [list(islice(told, count)) if isinstance(count, int) else count for count in counts]
+
+
+def _each_alone(found: Sequence[NewTask | Exception], actor: str) -> list[tuple[Any, str]]:
+    return [([each] if isinstance(each, NewTask) else each, actor) for each in found]
+
+
+def _told_each(answers: Sequence[Any], refusal: Callable[[Exception], TaskdeckError]) -> list[dict[str, Any]]:
+    """As it is told to others, for wishes of one task each, what they were answered (a list of one), or their errors."""
+    return [answer[0] if isinstance(answer, list) else refusal(answer).as_told() for answer in answers]
+
+
+def _refusal_by_engine(error: Exception) -> TaskdeckError:
+    from .run.clients import refusal
+
+    return refusal("submit_each", error)
+
+
+def _refusal_here(error: Exception) -> TaskdeckError:
+    if isinstance(error, TaskdeckError):
+        return error
+    return TaskdeckError(f"the task could not be added: {type(error).__name__}")
+
+
+def _submit_wishes(engine: Engine, wishes: list[tuple[Any, str]]) -> Awaitable[list[Any]]:
+    """For each wish (tasks, or the error that refuses them; actor) its answer or its error."""
+    good = [(at, prepared) for at, (prepared, _) in enumerate(wishes) if isinstance(prepared, list)]
+    doubts = _doubts(engine, [each for _, prepared in good for each in prepared])
+    asked = [at for at, prepared in good if not doubts.isdisjoint(_shown(prepared))] if doubts else []
+    if asked or len(good) < len(wishes):
+        return _submit_what_fits(engine, wishes, asked)
+    return _submit(engine, wishes)
 
 
 def _submit(engine: Engine, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
@@ -417,25 +474,23 @@ async def _submit_what_fits(
     return answers
 
 
-def _surely_fit(engine: Engine, prepared: list[NewTask], shapes: dict[str, str]) -> bool:
-    """Is there nothing about which a worker must be asked? `shapes` keeps what was looked up once, by type."""
-    for spec in prepared:
-        if spec.kind.type == COMMAND_TYPE:
-            continue
-        if spec.kind.type not in shapes:
-            shapes[spec.kind.type] = engine.reception.shape_of(spec.kind.type)
-        if not surely_fits(shapes[spec.kind.type], spec.payload):
-            return False
-    return True
+def _doubts(engine: Engine, prepared: Sequence[NewTask]) -> set[tuple[str, str]]:
+    """Those of which a worker must be asked."""
+    shown = _shown(prepared)
+    shapes = {name: engine.reception.shape_of(name) for name in {name for name, _ in shown}}
+    return set(doubtful(shapes, shown))
+
+
+def _shown(prepared: Sequence[NewTask]) -> list[tuple[str, str]]:
+    """What a handler is shown of tasks before they are added: types and payloads."""
+    return [(each.kind.type, each.payload) for each in prepared if each.kind.type != COMMAND_TYPE]
 
 
 async def _misfit(engine: Engine, prepared: list[NewTask]) -> Exception | None:
     try:
-        for spec in prepared:
-            if spec.kind.type == COMMAND_TYPE:
-                continue
-            if problem := await engine.reception.validate(spec.kind.type, spec.payload):
-                return InvalidPayload(f"{spec.kind.type}: the payload was refused", problem)
+        for type_name, payload in _shown(prepared):
+            if problem := await engine.reception.validate(type_name, payload):
+                return InvalidPayload(f"{type_name}: the payload was refused", problem)
     except Exception as error:  # no worker came in time, for example
         return error
     return None
@@ -499,7 +554,7 @@ def _in_engine(verb: str) -> Any:
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
     if verb in _AWAITED:
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
-    if verb not in _UNITS and verb not in ("submit", "prune"):
+    if verb not in _UNITS and verb not in ("submit", "submit_each", "prune"):
         raise UsageError(f"there is no verb {verb!r}")
     if verb not in _BEGINNING and not config.db.exists():
         raise _no_database(config.db)
@@ -509,6 +564,9 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
     if verb == "submit":
         prepared = _prepare_alone(config, args.get("specs"), redactor, clock)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
+    if verb == "submit_each":
+        found = _prepare_each_alone(config, args.get("specs"), redactor, clock)
+        return _submit_each_alone(config, _each_alone(found, actor), redactor, clock)
     if verb == "prune":
         result = _prune_alone(config, args, actor, clock)
     else:
@@ -536,22 +594,51 @@ def _no_database(path: Path) -> TaskdeckError:
 
 
 def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> list[NewTask]:
-    """Check specs, payloads of Python types in a throw-away process: neither the engine nor this one imports handlers.
+    """Check specs. Raises for the first bad one."""
+    with _handlers_for(specs, config, clock) as handlers:
+        prepared = submission.prepare(specs, redactor)
+        if handlers:
+            handlers.check(_shown(prepared))
+    return prepared
 
-    It is started first, and loads while the rest is checked.
+
+def _prepare_each_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> list[NewTask | Exception]:
+    """Check specs each of which stands for itself: in the place of a bad one stands why it is refused."""
+    with _handlers_for(specs, config, clock) as handlers:
+        found = submission.prepare_each(specs, redactor)
+        if handlers:
+            places = [at for at, each in enumerate(found) if isinstance(each, NewTask) and _shown([each])]
+            shown = _shown([each for each in found if isinstance(each, NewTask)])
+            for at, refusal in zip(places, handlers.refusals(shown), strict=True):
+                found[at] = refusal or found[at]
+    return found
+
+
+def _submit_each_alone(
+    config: Config, wishes: list[tuple[Any, str]], redactor: Any, clock: Clock
+) -> list[dict[str, Any]]:
+    from .store.direct import write_once
+
+    good = [wish for wish in wishes if isinstance(wish[0], list)]
+    answers = iter(write_once(config.db, clock, redactor, submission.submit_each, good) if good else ())
+    told = [next(answers) if isinstance(prepared, list) else prepared for prepared, _ in wishes]
+    return _told_each(told, _refusal_here)
+
+
+@contextmanager
+def _handlers_for(specs: Any, config: Config, clock: Clock) -> Iterator[Handlers | None]:
+    """Who is asked of payloads of Python types, where there may be some: a throw-away process, since neither the engine nor
+    this one imports handlers. It is started first, and loads while the rest is checked.
     """
     if not isinstance(specs, Sequence) or not any(map(submission.names_a_python_type, specs)):
-        return submission.prepare(specs, redactor)
+        yield None
+        return
     from .run import throwaway
 
     with throwaway.Handlers(
         config.taskdeck.handlers, config.handlers_root, clock, config.engine.start_timeout
     ) as handlers:
-        prepared = submission.prepare(specs, redactor)
-        handlers.check(
-            [(spec.kind.type, spec.payload) for spec in prepared if spec.kind.type != COMMAND_TYPE]
-        )
-    return prepared
+        yield handlers
 
 
 def survey_handlers(config: Config) -> Survey:
@@ -711,7 +798,7 @@ def _named(tx: Transaction, act: Any, name: str) -> dict[str, Any]:
 
 
 def _refusal(error: TaskdeckError) -> dict[str, Any]:
-    return {**error.as_dict(), "message": str(error), "exit_code": error.exit_code}
+    return {**error.as_told(), "message": str(error)}
 
 
 def _route_add(tx: Transaction, args: Mapping[str, Any], actor: str) -> dict[str, Any]:
@@ -809,7 +896,7 @@ _UNITS: Mapping[str, Any] = {
     "route_import": _route_import,
 }
 
-_BEGINNING = frozenset({"submit", "route_add", "route_import"})
+_BEGINNING = frozenset({"submit", "submit_each", "route_add", "route_import"})
 """What may make the database."""
 
 ENGINE_VERBS: Mapping[str, Any] = {
@@ -823,5 +910,5 @@ ENGINE_VERBS: Mapping[str, Any] = {
 }
 """What a client may ask of a running engine; the composition root hands it to the engine."""
 
-TOGETHER: Mapping[str, Any] = {"submit": _in_engine_submit}
+TOGETHER: Mapping[str, Any] = {"submit": _in_engine_submit, "submit_each": _in_engine_submit_each}
 """Those of them that are carried out for all calls at once that have come."""

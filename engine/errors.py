@@ -36,6 +36,10 @@ class TaskdeckError(Exception):
         """The stable JSON form: code, what, why, remedy."""
         return {"code": self.code, "what": self.what, "why": self.why, "remedy": self.remedy}
 
+    def as_told(self) -> dict[str, Any]:
+        """What another process is told of it, so that it can `rebuild` it: `as_dict`, and the exit code."""
+        return {**self.as_dict(), "exit_code": self.exit_code}
+
 
 class UsageError(TaskdeckError):
     """The request itself is malformed."""
@@ -171,7 +175,7 @@ class WaitTimeout(TaskdeckError):
 
 
 def rebuild(fields: Mapping[str, Any]) -> TaskdeckError:
-    """The error that another process described by `as_dict`, with its code and exit code."""
+    """The error that another process described by `as_told`, with its code and exit code."""
     classes = {each.code: each for each in _subclasses(TaskdeckError) if each is not ConfigError}
     kind = classes.get(str(fields.get("code")), TaskdeckError)
     error = kind(str(fields.get("what", "")), str(fields.get("why", "")), str(fields.get("remedy", "")))

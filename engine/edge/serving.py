@@ -132,6 +132,11 @@ class AsyncLink(asyncio.Protocol):
         self._flush()
         self._transport.close()
 
+    def cut(self) -> None:
+        """End it at once; what is queued is not sent."""
+        self._outbox, self._unsent = [], 0
+        self._transport.abort()
+
     async def wait_closed(self) -> None:
         """Wait until the last byte is out and the link has ended."""
         await self._ended.wait()

@@ -191,16 +191,17 @@ def _nothing() -> None:
 
 def _reply(call: Call, told: Any) -> Reply:
     """What is told of a call: its answer, or the error that refused it."""
-    if isinstance(told, TaskdeckError):
-        return Reply(call.req, error={**told.as_dict(), "exit_code": told.exit_code})
     if isinstance(told, Exception):
-        log.error("verb %s failed", call.verb, exc_info=told)
-        what = f"the engine failed at {call.verb}: {type(told).__name__}"
-        return Reply(
-            call.req,
-            error={"code": "failed", "what": what, "why": "", "remedy": "see its log", "exit_code": 1},
-        )
+        return Reply(call.req, error=refusal(call.verb, told).as_told())
     return Reply(call.req, told)
+
+
+def refusal(verb: str, error: Exception) -> TaskdeckError:
+    """What a client is told of an error. One that nobody meant to raise stands in the engine's log."""
+    if isinstance(error, TaskdeckError):
+        return error
+    log.error("verb %s failed", verb, exc_info=error)
+    return TaskdeckError(f"the engine failed at {verb}: {type(error).__name__}", remedy="see its log")
 
 
 def _bodies(replies: list[Reply]) -> list[bytes]:
@@ -216,4 +217,4 @@ def _bodies(replies: list[Reply]) -> list[bytes]:
         f"it is {len(body)} bytes, at most {MAX_BODY}",
         "look: taskdeck list; the next time ask for it in parts",
     )
-    return [encode([Reply(replies[0].req, error={**error.as_dict(), "exit_code": error.exit_code})])]
+    return [encode([Reply(replies[0].req, error=error.as_told())])]

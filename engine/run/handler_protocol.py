@@ -66,7 +66,7 @@ class HandlerProtocol(LineProtocol):
             raise InvalidPayload("the line was not understood", repr(error)) from None
 
     def _refusal(self, error: TaskdeckError) -> dict[str, Any]:
-        return {"error": {**error.as_dict(), "exit_code": error.exit_code}}
+        return {"error": error.as_told()}
 
     def _decoded(self, line: bytes) -> Any:
         try:

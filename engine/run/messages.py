@@ -315,7 +315,7 @@ class Farewell(Message, frozen=True):
 
 
 class Reply(Message, frozen=True):
-    """Answer to `Call`: `value` on success, else `error` as `TaskdeckError.as_dict()` plus `exit_code`."""
+    """Answer to `Call`: `value` on success, else `error` as of `TaskdeckError.as_told`."""
 
     req: int
     value: Any = None

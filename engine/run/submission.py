@@ -78,6 +78,26 @@ def prepare(specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
     return prepared
 
 
+def prepare_each(
+    specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
+) -> list[NewTask | Exception]:
+    """Check specs each of which stands for itself: in the place of one that `prepare` refuses alone stands the error."""
+    alike = {} if alike is None else alike
+    try:
+        return [*prepare(specs, redactor, alike)]
+    except Exception:
+        if not isinstance(specs, _LISTS) or isinstance(specs, str) or not specs:
+            raise
+    return [_prepared_or_refused(spec, redactor, alike) for spec in specs]
+
+
+def _prepared_or_refused(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) -> NewTask | Exception:
+    try:
+        return prepare([spec], redactor, alike)[0]
+    except Exception as error:  # whatever it is: the others are not refused for it
+        return error
+
+
 def names_a_python_type(spec: Any) -> bool:
     """Is this, as far as one can see, a task whose payload only its handler can judge?"""
     return (

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..clock import Clock
-from ..errors import InvalidPayload, Unavailable
+from ..errors import InvalidPayload, TaskdeckError, Unavailable
 from ..rules.cleaning import clean
 from ..rules.fitting import doubtful
 
@@ -70,14 +70,32 @@ class Handlers:
     def check(self, specs: Sequence[tuple[str, str]]) -> None:
         """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the
         handlers can't be asked."""
-        types, problems, _ = self.survey()
-        known = next((at for at, (type_name, _) in enumerate(specs) if type_name not in types), len(specs))
-        asked = doubtful(types, specs[:known])
-        for (type_name, _), answer in zip(asked, self._ask(asked), strict=True):
-            if answer["problem"]:
-                raise InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
-        if known < len(specs):
-            raise _unknown(specs[known][0], sorted(types), problems)
+        for refusal in self.refusals(specs):
+            if refusal is not None:
+                raise refusal
+
+    def refusals(self, specs: Sequence[tuple[str, str]]) -> list[TaskdeckError | None]:
+        """For each (type, payload JSON) why it is refused, if it is: `InvalidPayload`, or `Unavailable` where the handlers
+        can't be asked of it."""
+        try:
+            types, problems, _ = self.survey()
+        except Unavailable as error:
+            return [error] * len(specs)
+        asked = doubtful(types, [spec for spec in specs if spec[0] in types])
+        try:
+            told = [
+                InvalidPayload(f"{type_name}: the payload was refused", answer["problem"])
+                if answer["problem"]
+                else None
+                for (type_name, _), answer in zip(asked, self._ask(asked), strict=True)
+            ]
+        except Unavailable as error:
+            told = [error] * len(asked)
+        refused = dict(zip(asked, told, strict=True))
+        return [
+            refused.get(spec) if spec[0] in types else _unknown(spec[0], sorted(types), problems)
+            for spec in specs
+        ]
 
     def _ask(self, specs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         lines = "".join(json.dumps({"type": name, "payload": payload}) + "\n" for name, payload in specs)
