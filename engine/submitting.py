@@ -20,6 +20,7 @@ from . import __version__, commands
 from .clock import Clock, Timer, system_clock
 from .commands import call, refuse_too_large, silence_of, unanswered, unknown_fate
 from .config import Config
+from .edge.frames import MAX_BODY
 from .edge.link import AsyncLink, open_link
 from .edge.locks import DatabaseLock, Holder
 from .errors import NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
@@ -33,6 +34,7 @@ MESSAGES_AT_ONCE = 4
 """How many may be under way to an engine: one is written while the next is prepared. What comes then gathers."""
 _VERB, _ASKED = "submit_each", "submit"
 """What the engine is asked for, and how it is called where who submitted is told of it."""
+_TEXTS = (str, bytes)
 _ENVELOPE = 1024
 """Bytes of a message beside its tasks and who asks, at most."""
 
@@ -97,6 +99,8 @@ class Submitter:
         self._config = config
         self._actor = actor
         self._clock = clock or system_clock()
+        self._room = MAX_BODY - len(actor.encode()) - _ENVELOPE
+        """Bytes that a task may have at most."""
         self._gathered = deque[_Waiting]()
         """What nobody has been told of yet."""
         self._link: AsyncLink | None = None
@@ -126,7 +130,7 @@ class Submitter:
         """
         spec: dict[str, Any] = {"type": type, **fields}
         if payload is not None:
-            spec["payload"] = payload if isinstance(payload, str | bytes) else payloads.encode(payload)
+            spec["payload"] = payload if isinstance(payload, _TEXTS) else payloads.encode(payload)
         return await self._hand_in(spec)
 
     async def submit_command(
@@ -177,7 +181,8 @@ class Submitter:
             body = _encode(spec)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise UsageError("this is no task that can be handed in", str(error)) from None
-        refuse_too_large(_ASKED, len(body) + len(self._actor) * 4 + _ENVELOPE)
+        if len(body) > self._room:
+            refuse_too_large(_ASKED, len(body) + MAX_BODY - self._room)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Added] = loop.create_future()
         if not self._gathered:

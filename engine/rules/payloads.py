@@ -65,10 +65,23 @@ def encode(value: Any) -> str:
     Anything else, and what breaks a limit, raises InvalidPayload with its path (`$.rows[3].when`).
     """
     _check_value(value)
-    text = _format(value)
-    if len(text.encode()) > LARGEST:
+    raw, text = _written(value)
+    if len(raw) > LARGEST:
         _refuse("value", _TOO_LARGE, _SMALLER)
     return text
+
+
+def _written(value: Any) -> tuple[bytes, str]:
+    """The compact text of a value that was checked, in UTF-8 and decoded."""
+    try:
+        raw = _write_fast(value)
+        text = raw.decode()
+        if not _MAY_BE_REAL.search(text):
+            return raw, text
+    except (TypeError, ValueError, OverflowError):  # a type of its own, an integer of many digits
+        pass
+    text = _format(value)
+    return text.encode(), text
 
 
 def read(text: str | bytes, *, where: str) -> tuple[Any, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -24,7 +25,7 @@ from taskdeck.engine.errors import (
 from taskdeck.engine.rules.new_task import NewTask, new_task
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
-from taskdeck.engine.run.submission import prepare, submit_each
+from taskdeck.engine.run.submission import prepare, prepare_each, submit_each
 from taskdeck.engine.store import tasks
 from tests.scratch import ANN, Scratch
 
@@ -149,6 +150,18 @@ def test_a_task_whose_parent_is_not_here_is_refused_with_its_list(
     assert scratch.row(told["id"])["parent_id"] == first
 
 
+@given(st.lists(st.one_of(SPECS, st.sampled_from([None, 5, "x"])), min_size=1, max_size=12))
+def test_tasks_that_stand_each_for_itself_are_prepared_or_refused_as_alone(specs: list[Any]) -> None:
+    redactor = Redactor([SECRET])
+    for spec, found in zip(specs, prepare_each(specs, redactor), strict=True):
+        if isinstance(found, NewTask):
+            told: Any = [(found, [*map(type, (*found.kind, found.payload))])]
+        else:
+            assert isinstance(found, TaskdeckError)
+            told = found.what, found.why
+        assert told == outcome([spec], redactor)
+
+
 def test_no_secret_is_taken_as_the_name_of_a_schedule() -> None:
     with pytest.raises(SecretInInput):
         prepare([{"type": "fetch", "schedule": SECRET}], Redactor([SECRET]))
@@ -164,19 +177,55 @@ def test_trouble_of_the_store_is_nobodys_own(scratch: Scratch, monkeypatch: pyte
 
 
 class Idle:
-    """An engine to hand calls to: nobody there knows a type, and nothing may be written."""
+    """An engine to hand calls to: nobody there knows a type but `plain`, and what is written is asked of a scratch."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch | None = None) -> None:
         self.redactor, self.alike = Redactor(), dict[Any, Any]()
-        self.reception = self
+        self.reception = self.writer = self
+        self.scratch = scratch
+        self.units = 0
 
     def shape_of(self, type_name: str) -> str:
-        return ""
+        return '"int"' if type_name == "plain" else ""
 
     async def validate(self, type_name: str, payload: str) -> str:
         if type_name == "slow":
             raise TimeoutError
         return "nobody knows it"
+
+    def write(self, unit: Any, *args: Any) -> asyncio.Future[Any]:
+        assert self.scratch is not None, "nothing may be written"
+        self.units += 1
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done.set_result(self.scratch.do(unit, *args))
+        return done
+
+    def wake_for(self, due: list[str]) -> None:
+        pass
+
+
+async def test_tasks_that_stand_each_for_itself_are_written_by_one_unit_and_refused_alone(
+    scratch: Scratch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Idle(scratch)
+    good = [{"type": "plain", "payload": str(number)} for number in range(20)]
+    bad = [{"type": "plain", "payload": '"x"'}, {"type": "slow"}, {"type": "plain", "payload": "{"}, 5]
+    calls = [
+        ({"specs": [*good, {"type": "plain", "payload": "7", "parent": 99}, *bad]}, ANN),
+        ({"specs": []}, ANN),
+        ({"specs": [{"type": "plain", "payload": "1", "key": "k"}] * 2}, "cli:bob"),
+        ({"specs": bad}, ANN),
+    ]
+    first, none, keyed, refused = await TOGETHER["submit_each"](engine, calls)
+    assert [each["id"] for each in first[:20]] == [*range(1, 21)]
+    codes = ["not_found", "invalid_payload", "failed", "invalid_payload", "usage"]
+    assert [each["code"] for each in first[20:]] == codes
+    assert [each["code"] for each in refused] == codes[1:]
+    assert first[22]["what"] == "the engine failed at submit_each: TimeoutError"
+    assert "verb submit_each failed" in caplog.text
+    assert isinstance(none, UsageError)
+    assert [(each["id"], each["created"]) for each in keyed] == [(21, True), (21, False)]
+    assert engine.units == 1
 
 
 async def test_what_fails_with_one_call_is_that_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:

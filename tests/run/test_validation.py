@@ -183,6 +183,49 @@ def test_the_first_that_does_not_fit_or_is_unknown_is_refused(tmp_path: Path) ->
         check(fits, unknown, misfit)
 
 
+def test_each_is_refused_for_itself_and_what_surely_fits_is_not_where_the_others_can_not_be_asked(
+    tmp_path: Path,
+) -> None:
+    fits, misfit, unknown = ("page", '{"url":"/"}'), ("page", '{"ulr":"/"}'), ("nope", "{}")
+
+    def refused(*specs: tuple[str, str], handlers: str = str(SAMPLES)) -> list[Any]:
+        with Handlers([handlers], tmp_path, SystemClock()) as process:
+            return [refusal and type(refusal) for refusal in process.refusals(specs)]
+
+    assert refused(fits, unknown, misfit, fits) == [None, InvalidPayload, InvalidPayload, None]
+    (tmp_path / "mute.py").write_text("import os\nos._exit(3)\n")
+    assert refused(fits, unknown, handlers="mute.py") == [Unavailable, Unavailable]
+    (tmp_path / "ends.py").write_text(ENDS)
+    assert refused(("plain", "1"), ("odd", '{"number":1}'), ("nope", "1"), handlers="ends.py") == [
+        None,
+        Unavailable,
+        InvalidPayload,
+    ]
+
+
+ENDS = """
+import os
+from dataclasses import dataclass
+from taskdeck.engine import task
+
+
+@dataclass
+class Odd:
+    number: int
+
+    def __post_init__(self):
+        os._exit(3)
+
+
+@task("plain")
+async def plain(ctx, number: int): ...
+
+
+@task("odd")
+async def odd(ctx, odd: Odd): ...
+"""
+
+
 def test_handlers_that_end_the_process_are_told_of_with_their_last_words(tmp_path: Path) -> None:
     (tmp_path / "mute.py").write_text("import os\nos.write(2, b'it is over')\nos._exit(3)\n")
     with (

@@ -1,0 +1,314 @@
+"""Tasks that many coroutines submit one by one share messages, and each of them is told of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taskdeck.engine import Submitter
+from taskdeck.engine.clock import Clock, ManualClock
+from taskdeck.engine.commands import call
+from taskdeck.engine.config import Config, load
+from taskdeck.engine.edge.frames import MAX_BODY
+from taskdeck.engine.edge.link import AsyncLink, serve
+from taskdeck.engine.edge.locks import DatabaseLock
+from taskdeck.engine.errors import InvalidPayload, TaskdeckError, Unavailable, UsageError
+from taskdeck.engine.run import messages as m
+from taskdeck.engine.submitting import SPECS_AT_ONCE, Added
+
+BOT = "api:bot"
+
+
+class Answering:
+    """An engine that answers each task with the number that is its payload, those below zero with an error of that name."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[dict[str, Any]]] = []
+        """The tasks of each message."""
+        self.links = 0
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.says: Callable[[m.Call], Any] = answers
+
+    async def serve(self, link: AsyncLink) -> None:
+        self.links += 1
+        while (body := await link.receive()) is not None:
+            for message in m.from_peer(body):
+                if isinstance(message, m.Call):
+                    assert (message.verb, message.actor) == ("submit_each", BOT)
+                    self.heard.append(message.args["specs"])
+                    self.asked.set()
+                    await self.may_answer.wait()
+                    link.send(m.encode([self.says(message)]))
+
+
+def answers(message: m.Call) -> m.Reply:
+    return m.Reply(message.req, [answer_to(int(each["payload"])) for each in message.args["specs"]])
+
+
+def answer_to(number: int) -> dict[str, Any]:
+    if number < 0:
+        return InvalidPayload(f"bad {number}").as_told()
+    return {"id": number, "created": True, "state": "PENDING"}
+
+
+@asynccontextmanager
+async def engine_at(config: Config, engine: Answering) -> AsyncIterator[None]:
+    path = config.db.parent / "e.sock"
+    server = await serve(path, engine.serve)
+    try:
+        with DatabaseLock(config.db, role="engine", socket=path) as lock:
+            assert lock.acquire()
+            yield
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def submitting(folder: Path, engine: Answering, clock: Clock | None = None) -> AsyncIterator[Submitter]:
+    config = configured(folder)
+    async with engine_at(config, engine), Submitter(config, BOT, clock=clock) as deck:
+        yield deck
+
+
+def configured(folder: Path) -> Config:
+    return load(db=folder / "t.db", environ={"HOME": str(folder)}, cwd=folder)
+
+
+async def told(deck: Submitter, numbers: Sequence[int]) -> list[Any]:
+    return await asyncio.gather(*(deck.submit("page", number) for number in numbers), return_exceptions=True)
+
+
+def ids(answers: Sequence[Any]) -> list[int]:
+    """The ids, or the numbers of the errors."""
+    return [each.id if isinstance(each, Added) else int(each.what.removeprefix("bad ")) for each in answers]
+
+
+async def test_what_is_submitted_in_one_pass_of_the_loop_travels_together(tmp_path: Path) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        assert ids(await told(deck, range(64))) == [*range(64)]
+        assert ids(await told(deck, range(3))) == [0, 1, 2]
+        assert ids(await told(deck, range(3 * SPECS_AT_ONCE))) == [*range(3 * SPECS_AT_ONCE)]
+    assert list(map(len, engine.heard)) == [64, 3, *[SPECS_AT_ONCE] * 3]
+    assert engine.links == 1
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(-5, 1000), max_size=40), max_size=6), st.data())
+def test_each_is_told_of_its_own_task_whichever_are_bad_and_whoever_gives_up(
+    groups: list[list[int]], data: st.DataObject
+) -> None:
+    gives_up = [{each for each in range(len(group)) if data.draw(st.integers(0, 9)) == 0} for group in groups]
+
+    async def all_of(folder: Path) -> None:
+        async with submitting(folder, Answering()) as deck:
+            await asyncio.gather(*(some(deck, *each) for each in zip(groups, gives_up, strict=True)))
+
+    async def some(deck: Submitter, numbers: list[int], quitters: set[int]) -> None:
+        callers = [asyncio.ensure_future(deck.submit("page", number)) for number in numbers]
+        await asyncio.sleep(0)
+        for at in quitters:
+            callers[at].cancel()
+        answers = await asyncio.gather(*callers, return_exceptions=True)
+        for at, (number, answer) in enumerate(zip(numbers, answers, strict=True)):
+            if at not in quitters:
+                assert ids([answer]) == [number]
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(all_of(Path(folder)))
+
+
+async def test_who_gives_up_before_anything_was_sent_submits_nothing_and_harms_nobody(tmp_path: Path) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        first, second = (asyncio.ensure_future(deck.submit("page", number)) for number in (1, 2))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).id == 2
+        engine.may_answer.clear()
+        engine.asked.clear()
+        first, second = (asyncio.ensure_future(deck.submit("page", number)) for number in (3, 4))
+        await engine.asked.wait()
+        first.cancel()
+        engine.may_answer.set()
+        assert (await second).id == 4
+    assert [[each["payload"] for each in some] for some in engine.heard] == [["2"], ["3", "4"]]
+
+
+async def test_what_is_too_large_for_a_message_is_refused_alone_and_large_ones_go_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        *large, huge, small = await asyncio.gather(
+            *(deck.submit("page", number, tags=["x" * 600_000]) for number in range(5)),
+            deck.submit("page", 5, tags=["x" * MAX_BODY]),
+            deck.submit("page", 6),
+            return_exceptions=True,
+        )
+    assert ids([*large, small]) == [0, 1, 2, 3, 4, 6]
+    assert isinstance(huge, UsageError)
+    assert "nothing was done" in huge.why
+    assert list(map(len, engine.heard)) == [1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("payload", "fields"),
+    [({"when": datetime(2026, 12, 1, tzinfo=UTC)}, {}), ({1: 2}, {}), ("1", {"tags": [object()]}),
+     ("1", {"not_before": datetime(2026, 12, 1)}), ("1", {"key": "\ud800"})],
+)  # fmt: skip
+async def test_what_can_not_be_handed_in_is_refused_before_anything_is_sent(
+    tmp_path: Path, payload: Any, fields: Any
+) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        with pytest.raises((InvalidPayload, UsageError)):
+            await deck.submit("page", payload, **fields)
+        assert (await deck.submit("page", 1)).id == 1
+    assert len(engine.heard) == 1
+
+
+async def test_values_are_sent_as_a_line_of_a_file_would_say_them(tmp_path: Path) -> None:
+    engine = Answering()
+    at = datetime(2026, 12, 1, 12, tzinfo=UTC)
+    async with submitting(tmp_path, engine) as deck:
+        await deck.submit("page", 7, key="k", not_before=at, priority=5)
+        engine.says = lambda message: m.Reply(message.req, [answer_to(1)])
+        await deck.submit("page", {"url": "ä"}, tags=("x",))
+        await deck.submit("page")
+        await deck.submit_command(["rsync", "a"], env={"A": "env:A"}, cwd="/tmp", timeout=5)
+        await deck.submit_command(["true"])
+    when = "2026-12-01T12:00:00.000000Z"
+    assert [each for some in engine.heard for each in some] == [
+        {"type": "page", "payload": "7", "key": "k", "not_before": when, "priority": 5},
+        {"type": "page", "payload": '{"url":"ä"}', "tags": ["x"]},
+        {"type": "page"},
+        {"command": {"argv": ["rsync", "a"], "cwd": "/tmp", "env": {"A": "env:A"}, "pause": "stop"}, "timeout": 5},
+        {"command": {"argv": ["true"], "cwd": os.getcwd(), "env": {}, "pause": "stop"}},
+    ]  # fmt: skip
+
+
+async def test_what_refuses_a_whole_message_is_told_to_each_as_an_error_of_its_own(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.says = lambda message: m.Reply(message.req, error=Unavailable("the disk is full").as_told())
+    async with submitting(tmp_path, engine) as deck:
+        errors = await told(deck, range(3))
+    assert [(type(each), each.what) for each in errors] == [(Unavailable, "the disk is full")] * 3
+    assert len(set(map(id, errors))) == 3
+
+
+@pytest.mark.parametrize(
+    "says",
+    [lambda message: m.Reply(message.req, []), lambda message: m.Reply(message.req + 1, []),
+     lambda message: m.Recorded(1), lambda message: m.Reply(message.req, 7)],
+)  # fmt: skip
+async def test_an_engine_that_answers_something_else_has_an_unknown_fate_for_us_and_is_asked_anew(
+    tmp_path: Path, says: Callable[[m.Call], Any]
+) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        assert ids(await told(deck, range(3))) == [0, 1, 2]
+        engine.says = says
+        for each in await told(deck, range(3)):
+            assert isinstance(each, Unavailable)
+            assert "may or may not" in each.why
+        engine.says = answers
+        assert ids(await told(deck, range(3))) == [0, 1, 2]
+    assert engine.links == 2
+
+
+async def test_an_engine_that_is_silent_is_waited_for_no_longer_than_an_answer_may_take(
+    tmp_path: Path,
+) -> None:
+    engine = Answering()
+    engine.may_answer.clear()
+    async with submitting(tmp_path, engine, ManualClock()) as deck:
+        (error,) = await told(deck, [1])
+        assert isinstance(error, Unavailable)
+        assert f"(pid {os.getpid()}) has not answered 'submit'" in error.what
+        assert "it may still carry it out" in error.why
+        engine.may_answer.set()
+
+
+async def test_few_messages_are_under_way_at_once_and_what_comes_then_gathers(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.may_answer.clear()
+    async with submitting(tmp_path, engine) as deck:
+        callers = list[asyncio.Task[Added]]()
+        for number in range(20):  # a pass of the loop each
+            callers.append(asyncio.create_task(deck.submit("page", number)))
+            await asyncio.sleep(0.001)
+        engine.may_answer.set()
+        assert ids(await asyncio.gather(*callers)) == [*range(20)]
+    assert 2 <= len(engine.heard) <= 6
+    assert Counter(each["payload"] for some in engine.heard for each in some) == Counter(map(str, range(20)))
+
+
+async def test_who_closes_waits_for_what_is_under_way_and_nothing_is_taken_afterwards(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.may_answer.clear()
+    async with submitting(tmp_path, engine) as deck:
+        caller = asyncio.create_task(deck.submit("page", 1))
+        await engine.asked.wait()
+        late = asyncio.create_task(deck.submit("page", 2))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.01, engine.may_answer.set)
+        await deck.close()
+        assert ids([caller.result(), late.result()]) == [1, 2]
+        with pytest.raises(UsageError, match="closed"):
+            await deck.submit("page", 3)
+
+
+async def test_without_an_engine_each_is_written_or_refused_for_itself(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    async with Submitter(config, BOT) as deck:
+        good, bad, keyed, orphan, again = await asyncio.gather(
+            deck.submit_command(["true"]),
+            deck.submit_command(["true"], priority=-1),
+            deck.submit_command(["true"], key="k"),
+            deck.submit_command(["true"], parent=99),
+            deck.submit_command(["true"], key="k"),
+            return_exceptions=True,
+        )
+        assert [good, keyed, again] == [
+            Added(1, True, "PENDING"),
+            Added(2, True, "PENDING"),
+            Added(2, False, "PENDING"),
+        ]
+        assert isinstance(bad, UsageError)
+        assert isinstance(orphan, TaskdeckError)
+        assert orphan.code == "not_found"
+        unknown, added = await asyncio.gather(
+            deck.submit("page", 1), deck.submit_command(["true"]), return_exceptions=True
+        )
+        assert isinstance(unknown, InvalidPayload)
+        assert added == Added(3, True, "PENDING")
+
+
+async def test_a_database_that_can_not_be_written_is_told_to_each(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    config.db.mkdir()
+    async with Submitter(config, BOT) as deck:
+        for each in await told(deck, range(2)):
+            assert isinstance(each, TaskdeckError)
+            assert each.code == "store"
+
+
+def test_nothing_to_submit_is_refused_as_a_whole(tmp_path: Path) -> None:
+    for specs in ([], "x", None):
+        with pytest.raises(UsageError, match="nothing to add"):
+            call(configured(tmp_path), "submit_each", BOT, specs=specs)
+    assert not (tmp_path / "t.db").exists()
