@@ -125,8 +125,6 @@ def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]
         every += prepared
         if whose != actor:
             return [submit(tx, *wish) for wish in wishes]
-    if any(task.kind.key for task in every):
-        return [submit(tx, *wish) for wish in wishes]
     answers = submit(tx, every, actor)
     if len(every) == len(wishes):
         return [[answer] for answer in answers]
@@ -148,15 +146,37 @@ def submit(tx: Transaction, prepared: list[NewTask], actor: str) -> list[dict[st
     """Insert all of them, or none. A known idempotency key returns the task that has it."""
     from ..store import tasks
 
-    if not any(spec.kind.key for spec in prepared):
-        ids = tasks.create_all(tx, prepared, actor)
-        return [{"id": task_id, "created": True, "state": "PENDING"} for task_id in ids]
+    keys = [spec.kind.key for spec in prepared if spec.kind.key]
+    if not keys:
+        return [_created(task_id) for task_id in tasks.create_all(tx, prepared, actor)]
+    ids = tasks.known_by_keys(tx, keys)
+    new = list[NewTask]()
+    for spec in prepared:
+        if spec.kind.key in ids:
+            continue
+        if spec.kind.key:
+            ids[spec.kind.key] = _NEW
+        new.append(spec)
+    created = iter(tasks.create_all(tx, new, actor) if new else ())
     added = []
     for spec in prepared:
-        task_id, created = tasks.create(tx, spec, actor)
-        state = "PENDING" if created else tasks.state_of(tx, task_id)
-        added.append({"id": task_id, "created": created, "state": state})
+        key = spec.kind.key
+        if not key:
+            added.append(_created(next(created)))
+        elif ids[key] == _NEW:
+            ids[key] = next(created)
+            added.append(_created(ids[key]))
+        else:
+            added.append({"id": ids[key], "created": False, "state": tasks.state_of(tx, ids[key])})
     return added
+
+
+_NEW = 0
+"""In the place of an id: it is still to be made."""
+
+
+def _created(task_id: int) -> dict[str, Any]:
+    return {"id": task_id, "created": True, "state": "PENDING"}
 
 
 def _prepare_together(specs: Sequence[Any], redactor: Redactor, alike: dict[Any, Kind]) -> list[NewTask]:

@@ -50,6 +50,11 @@ _NEW = (
 _VALUES = "?, 'PENDING', 'created', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 _CREATE = f"{_NEW} VALUES ", f"(?, {_VALUES})"
 _CREATE_ALIKE = f"{_NEW} SELECT value, {_VALUES} FROM json_each(?)"
+_KNOWN = (
+    "SELECT idempotency_key, id FROM task WHERE idempotency_key IN (SELECT value FROM json_each(?1))"
+    " UNION ALL SELECT idempotency_key, task_id FROM archived_task"
+    " WHERE idempotency_key IN (SELECT value FROM json_each(?1))"
+)
 _LAST_ID = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task'"
 BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
 """The table with an alias. SQLite's planner would rather read every waiting row by its state: a tick would cost what the
@@ -83,24 +88,24 @@ def create(tx: Transaction, new: NewTask, actor: str) -> tuple[int, bool]:
     Raises `NotFound` where its parent is not here.
     """
     kind, key = new.kind, new.kind.key
-    if key is not None:
-        known = tx.connection.execute("SELECT id FROM task WHERE idempotency_key = ?", (key,)).fetchone()
-        known = (
-            known
-            or tx.connection.execute(
-                "SELECT task_id FROM archived_task WHERE idempotency_key = ?", (key,)
-            ).fetchone()
-        )
-        if known:
-            return known[0], False
+    if key is not None and (known := known_by_keys(tx, [key])):
+        return known[key], False
     _see_parents(tx, (kind,))
     task_id = insert_one(tx.connection, *_CREATE, (new.payload, *_values(tx, kind)))
     tx.add([(task_id, *_created(tx, kind, actor))])
     return task_id, True
 
 
+def known_by_keys(tx: Transaction, keys: Sequence[str]) -> dict[str, int]:
+    """The tasks that have these idempotency keys, archived ones included: ids by key."""
+    asked = (msgspec.json.encode(keys).decode(),)
+    return dict(tx.connection.execute(_KNOWN, asked).fetchall())
+
+
 def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]:
-    """Insert tasks without an idempotency key (one at least), each with its event, by few statements. Returns their ids.
+    """Insert tasks (one at least), each with its event, by few statements. Returns their ids.
+
+    An idempotency key of one is known to no task, and stands once among them.
 
     Raises `NotFound` where the parent of one is not here.
     """

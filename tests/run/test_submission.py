@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskdeck.engine import commands
@@ -27,6 +27,7 @@ from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
 from taskdeck.engine.run.submission import prepare, prepare_each, submit_each
 from taskdeck.engine.store import tasks
+from taskdeck.engine.store.transaction import Transaction
 from tests.scratch import ANN, Scratch
 
 SECRET = "hunter2-secret"
@@ -126,6 +127,35 @@ def test_what_several_hand_in_at_once_is_answered_to_each(scratch: Scratch) -> N
         [(5, True)],
     ]
     assert scratch.query("SELECT payload FROM task ORDER BY id") == [(str(n),) for n in (1, 2, 3, 4, 6)]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from([None, "a", "b", "c", "d"]), max_size=5),
+    st.lists(st.sampled_from([None, *"abcdé'"])),
+)
+def test_a_list_with_keys_is_written_as_each_of_its_tasks_alone(
+    scratch: Scratch, before: list[str | None], keys: list[str | None]
+) -> None:
+    def written(*lists: list[NewTask]) -> Any:
+        """What is told and stands there when these are submitted one after the other; nothing of it stays."""
+
+        def unit(tx: Transaction) -> None:
+            told = [each for some in lists if some for each in submission.submit(tx, some, ANN)]
+            found = told, tx.rows("SELECT id, payload, idempotency_key FROM task ORDER BY id")
+            raise Found(found)
+
+        with pytest.raises(Found) as raised:
+            scratch.do(unit)
+        return raised.value.args
+
+    first = [task for key in before for task in new(0, key=key)]
+    tasks = [task for number, key in enumerate(keys, 1) for task in new(number, key=key)]
+    assert written(first, tasks) == written(*([each] for each in (*first, *tasks)))
+
+
+class Found(Exception):
+    """What a unit saw before it is taken back."""
 
 
 def test_one_that_can_not_be_written_keeps_none_of_the_others(scratch: Scratch) -> None:
