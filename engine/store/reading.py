@@ -18,7 +18,7 @@ from .conditions import Condition, both, branches, event_conditions, task_condit
 from .database_file import file_mark
 from .events import BEFORE_ALL
 from .read_only import open_read_only, stamp, unreadable
-from .tasks import BY_DUE, BY_LANE, FAMILY, LANES, WAITING_ROWS, type_of_lane
+from .tasks import BY_DUE, BY_LANE, DATED_ROWS, FAMILY, LANES, WAITING_ROWS, type_of_lane
 from .transaction import marks
 
 Row = dict[str, Any]
@@ -96,7 +96,7 @@ class Reader:
         found = sorted(found, key=_place)[:limit]
         if len(found) < limit:
             later = (
-                f"SELECT {columns} FROM {BY_DUE.format('t1')} WHERE {WAITING_ROWS} AND next_run_at > ?"
+                f"SELECT {columns} FROM {BY_DUE.format('t1')} WHERE {DATED_ROWS} AND next_run_at > ?"
                 " ORDER BY next_run_at, id LIMIT ?"
             )
             found += self._rows(later, now, limit - len(found))

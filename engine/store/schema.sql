@@ -72,11 +72,10 @@ CREATE TABLE task (
     created_at TEXT NOT NULL CHECK (created_at IS NULL OR created_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(created_at) IS NOT NULL OR created_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
     started_at TEXT CHECK (started_at IS NULL OR started_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(started_at) IS NOT NULL OR started_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
     finished_at TEXT CHECK (finished_at IS NULL OR finished_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(finished_at) IS NOT NULL OR finished_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
-    updated_at TEXT NOT NULL CHECK (updated_at IS NULL OR updated_at = created_at OR updated_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(updated_at) IS NOT NULL OR updated_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'), needs TEXT CHECK (needs IS NULL OR json_valid(needs)), route TEXT, allow_direct INTEGER, suspect INTEGER NOT NULL DEFAULT 0 CHECK (suspect IN (0, 1)), lane TEXT NOT NULL DEFAULT '', ending TEXT CHECK (ending IS NULL OR json_valid(ending)), target TEXT NOT NULL DEFAULT '', bandwidth REAL,
+    updated_at TEXT NOT NULL CHECK (updated_at IS NULL OR updated_at = created_at OR updated_at IS started_at OR updated_at IS finished_at OR updated_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(updated_at) IS NOT NULL OR updated_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'), needs TEXT CHECK (needs IS NULL OR json_valid(needs)), route TEXT, allow_direct INTEGER, suspect INTEGER NOT NULL DEFAULT 0 CHECK (suspect IN (0, 1)), lane TEXT NOT NULL DEFAULT '', ending TEXT CHECK (ending IS NULL OR json_valid(ending)), target TEXT NOT NULL DEFAULT '', bandwidth REAL,
     CHECK (state <> 'RUNNING' OR (worker_id IS NOT NULL AND lease_until_boot IS NOT NULL))
 );
 CREATE UNIQUE INDEX task_key ON task(idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX task_due ON task(next_run_at) WHERE state IN ('PENDING','RETRYING');
 CREATE INDEX task_wanted ON task(id) WHERE wanted IS NOT NULL;
 CREATE INDEX task_state ON task(state, id);
 CREATE INDEX task_type_id ON task(type, id);
@@ -89,7 +88,7 @@ CREATE TABLE attempt (
     resumed_from INTEGER NOT NULL DEFAULT 0,
     dispatched_at TEXT NOT NULL CHECK (dispatched_at IS NULL OR dispatched_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(dispatched_at) IS NOT NULL OR dispatched_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
     started_at TEXT CHECK (started_at IS NULL OR started_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(started_at) IS NOT NULL OR started_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
-    ended_at TEXT CHECK (ended_at IS NULL OR ended_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(ended_at) IS NOT NULL OR ended_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
+    ended_at TEXT CHECK (ended_at IS NULL OR ended_at IS started_at OR ended_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(ended_at) IS NOT NULL OR ended_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
     command_pid INTEGER,
     outcome TEXT,
     reason TEXT,
@@ -432,6 +431,7 @@ CREATE TABLE resource_ready (
     checked_at TEXT CHECK (checked_at IS NULL OR checked_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(checked_at) IS NOT NULL OR checked_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
 );
 CREATE INDEX task_held ON task(worker_id) WHERE worker_id IS NOT NULL;
+CREATE INDEX task_due ON task(next_run_at) WHERE state IN ('PENDING','RETRYING') AND next_run_at > created_at;
 INSERT INTO "event_head" VALUES(1,0,0,'');
 INSERT INTO "sequence" VALUES('fence',0);
 INSERT INTO schema_migration(name, applied) VALUES ('0001_first_flight', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
@@ -446,3 +446,4 @@ INSERT INTO schema_migration(name, applied) VALUES ('0009_ready_and_bandwidth', 
 INSERT INTO schema_migration(name, applied) VALUES ('0010_checks_that_cost_less', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0011_bandwidth_and_bytes', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0012_times_that_are_checked_faster', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
+INSERT INTO schema_migration(name, applied) VALUES ('0013_what_an_end_need_not_check_again', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));

@@ -61,7 +61,8 @@ BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
 queue is long."""
 
 WAITING_ROWS = "state IN ('PENDING','RETRYING')"
-"""Spelled as in the partial indexes, or they are not used."""
+DATED_ROWS = f"{WAITING_ROWS} AND next_run_at > created_at"
+"""All that waits, and of that what was not due at once. Spelled as in the partial indexes, or they are not used."""
 
 _BY_LANE, _BY_DUE, _WAITING = BY_LANE.format(""), BY_DUE.format(""), WAITING_ROWS
 
@@ -444,14 +445,14 @@ ELSEWHERE = (
 
 def next_due(tx: Transaction) -> str | None:
     """When the next waiting task that is not due yet becomes due (UTC text)."""
-    sql = f"SELECT min(next_run_at) FROM {_BY_DUE} WHERE {_WAITING} AND next_run_at > ?"
+    sql = f"SELECT min(next_run_at) FROM {_BY_DUE} WHERE {DATED_ROWS} AND next_run_at > ?"
     return tx.connection.execute(sql, (tx.now,)).fetchone()[0]
 
 
 def next_dated(tx: Transaction) -> tuple[int, str, str, str | None] | None:
     """The waiting task that becomes due next: its id, its state, when (UTC text), and its last error (JSON)."""
     sql = (
-        f"SELECT id, state, next_run_at, error FROM {_BY_DUE} WHERE {_WAITING} AND next_run_at > ?"
+        f"SELECT id, state, next_run_at, error FROM {_BY_DUE} WHERE {DATED_ROWS} AND next_run_at > ?"
         " ORDER BY next_run_at LIMIT 1"
     )
     return tx.connection.execute(sql, (tx.now,)).fetchone()

@@ -175,9 +175,10 @@ def test_every_column_that_holds_a_time_takes_utc_text_of_one_width_only(scratch
             if kind != "TEXT" or not TIME.fullmatch(column):
                 continue
             seen += 1
-            as_created = "" if column == "created_at" else f"(?:{column} = created_at OR )?"
+            same = rf"(?:{column} = created_at OR |{column} IS (?:started|finished)_at OR )*"
+            as_another = "" if column in ("created_at", "started_at", "finished_at") else same
             rule = re.search(
-                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{as_created}{column} GLOB '[^']+'"
+                rf"\b{column} TEXT[^,]*?CHECK \((?:{column} IS NULL OR )?{as_another}{column} GLOB '[^']+'"
                 rf" AND julianday\({column}\) IS NOT NULL OR {column} GLOB '([^']+)'\)",
                 schema[table],
             )

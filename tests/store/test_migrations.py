@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sqlite3
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from taskdeck.engine.errors import SchemaMismatch, StoreError
 from taskdeck.engine.rules.timing import EARLIEST, LATEST
-from taskdeck.engine.store import backup, database
+from taskdeck.engine.store import backup, database, new_database, tasks
 from taskdeck.engine.store.database import open_for_writing
 from taskdeck.engine.store.transaction import SCHEMA_VERSION
 from tests.scratch import Scratch
@@ -220,3 +221,50 @@ def test_the_times_of_a_new_task_are_compared_with_that_of_its_creation(tmp_path
             ]
             with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
                 connection.execute(f"INSERT INTO task({', '.join(names)}) VALUES (?,?,?,?,?,?,?,?)", values)
+
+
+_TIMES = st.none() | _NEARLY
+_COMPARED = {"created_at": "=", "started_at": "IS", "finished_at": "IS"}
+"""How a time is compared with these: with what may be NULL not by `=`, which would give NULL, and that passes a CHECK."""
+
+
+def passes(connection: sqlite3.Connection, times: dict[str, str | None], **checks: str) -> bool:
+    """Would a row with these times be taken? Of each time its check, else that of the pattern alone."""
+    alone = "{0} IS NULL OR {0} GLOB '" + first_flight.UTC_GLOB + "'"
+    which = " AND ".join(f"coalesce({checks.get(name) or alone.format(name)}, 1)" for name in times)
+    given = ", ".join(f"? AS {name}" for name in times)
+    return bool(
+        connection.execute(f"SELECT {which} FROM (SELECT {given})", tuple(times.values())).fetchone()[0]
+    )
+
+
+@given(_TIMES, _TIMES, _TIMES, st.sampled_from(["started_at", "finished_at", "created_at", ""]))
+@example("soon", None, None, "")
+@example("soon", "soon", NOW, "started_at")
+def test_a_time_that_stands_in_its_row_twice_passes_only_where_it_would_alone(
+    changed: str | None, started: str | None, finished: str | None, twice: str
+) -> None:
+    given = {"created_at": NOW, "started_at": started, "finished_at": finished}
+    schema = new_database.SCHEMA.read_text("utf-8")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for table, column, *others in (
+            ("task", "updated_at", "created_at", "started_at", "finished_at"),
+            ("attempt", "ended_at", "started_at"),
+        ):
+            times = {name: given[name] for name in others}
+            times[column] = times.get(twice, changed)
+            (sql,) = re.findall(rf"CREATE TABLE {table} \(.*?\n\);", schema, re.S)
+            (check,) = re.findall(rf"\b{column} TEXT[^,]*? CHECK (\({column} .*?Z'\))", sql)
+            assert all(f"{column} {_COMPARED[name]} {name} OR" in check for name in others)
+            assert passes(connection, times, **{column: check}) == passes(connection, times)
+
+
+def test_of_what_was_due_when_it_was_added_the_index_of_dates_holds_nothing(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path)
+    tomorrow = "2026-11-30T12:00:00.000000Z"
+    dated = scratch.add(scheduled_at=tomorrow)
+    scratch.add()
+    held = scratch.query(f"SELECT id FROM task INDEXED BY task_due WHERE {tasks.DATED_ROWS}")
+    assert held == [(dated,)]
+    assert scratch.do(tasks.next_due) == tomorrow
+    scratch.close()
