@@ -38,7 +38,7 @@ ledger = os.open(os.environ["DRAIN_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APP
 async def noop(ctx, number: int) -> None:
     os.write(ledger, b"%08d%07d\\n" % (number, os.getpid()))
 """
-CONFIG = '[taskdeck]\nhandlers = ["tasks.py"]\n\n[engine]\nworkers = 2\nslots = 256\nmax_running = 512\n'
+CONFIG = '[taskdeck]\nhandlers = ["tasks.py"]\n\n[engine]\nworkers = 2\nslots = 512\nmax_running = 1024\n'
 """What is claimed and not yet ended at a time (`max_running`) is the most that one commit can share."""
 
 

@@ -30,13 +30,11 @@ THESE = "(SELECT value FROM json_each({}))".format
 
 # The plus sign keeps the planner from going through the states to the ids instead of the other way round.
 _BEGIN = (
-    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = attempt + 1, fence = :first + these.key,"
-    " started_at = coalesce(started_at, :now), updated_at = :now{} FROM json_each(:these) AS these"
-    " WHERE task.id = these.value AND +task.state = 'PENDING' AND task.ending IS NULL"
-    " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id)"
+    "UPDATE task SET state = 'RUNNING', reason = 'dispatched', attempt = attempt + 1, fence = :ahead + id,"
+    " started_at = coalesce(started_at, :now), updated_at = :now{}"
+    f" WHERE id IN {THESE(':these')} AND +state = 'PENDING' AND ending IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint WHERE checkpoint.task_id = task.id) RETURNING id, payload"
 )
-_BEGAN = f"SELECT id, payload FROM task WHERE id IN {THESE('?1')} AND fence BETWEEN ?2 AND ?3"
-"""RETURNING in the statement above would put all rows aside twice."""
 _PLAIN = (
     "SELECT id, fence, worker_id, attempt, retry_count, started_at FROM task"
     f" WHERE id IN {THESE('?1')} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
@@ -107,26 +105,30 @@ def begin_all(
     the log lies. Returns those that begin, in the given order.
     """
     check(waiting[0].id, PENDING, RUNNING, "dispatched", ENGINE)
-    fences, held = tx.next_fences(len(waiting)), leased(tx, worker_id, lease)
+    ids = sorted(row.id for row in waiting)
+    ahead, held = tx.next_fences_of(ids), leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
-    these = as_json(row.id for row in waiting)
-    given = {**held, "first": fences[0], "now": tx.now, "these": these}
-    if not tx.connection.execute(sql, given).rowcount:
+    given = {**held, "ahead": ahead, "now": tx.now, "these": as_json(ids)}
+    payloads = dict(tx.connection.execute(sql, given).fetchall())
+    if not payloads:
         return []
-    payloads = dict(tx.connection.execute(_BEGAN, (these, fences[0], fences[-1])).fetchall())
+    rows = [row for row in waiting if row.id in payloads]
+    in_order = sorted(rows, key=attrgetter("id"))  # in which the fences grow, hence also attempts and events
     begun = [
-        Plain(row.id, fence, worker_id, row.attempt + 1, row.retry_count, row.started_at or tx.now)
-        for row, fence in zip(waiting, fences, strict=True)
-        if row.id in payloads
+        Plain(row.id, ahead + row.id, worker_id, row.attempt + 1, row.retry_count, row.started_at or tx.now)
+        for row in in_order
     ]
-    rows = waiting if len(begun) == len(waiting) else [row for row in waiting if row.id in payloads]
     paths = [path_of(each.task_id, each.attempt) for each in begun]
     last = _open(tx, begun, worker_id, paths)
     for number, those in groupby(begun, attrgetter("attempt")):
         tx.add([_dispatched(list(those), number, worker_id, tx.now)])
     first = last - len(begun) + 1  # of one statement after the other, with nobody between
-    texts = map(payloads.__getitem__, (row.id for row in rows))
-    return list(map(Begun, rows, begun, range(first, last + 1), paths, texts))
+    texts = [payloads[row.id] for row in in_order]
+    found = list(map(Begun, in_order, begun, range(first, last + 1), paths, texts))
+    if in_order == rows:
+        return found
+    by_id = {each.row.id: each for each in found}
+    return [by_id[row.id] for row in rows]
 
 
 def _open(tx: Transaction, begun: Sequence[Plain], worker_id: int, paths: Sequence[str]) -> int:

@@ -142,8 +142,7 @@ def _move(
     """Change their rows. Returns by how much the new fence of each is ahead of the task's number."""
     check(lost[0].task_id, source, to, reason, ENGINE)
     ids = [each.task_id for each in lost]
-    lowest = min(ids)
-    ahead = tx.next_fences(max(ids) - lowest + 1)[0] - lowest
+    ahead = tx.next_fences_of(ids)
     named = {"state": to.value, "reason": reason, "now": tx.now, "ahead": ahead, **args}
     expect(len(lost), tx.connection.execute(sql, {**named, "these": as_json(ids)}))
     return ahead

@@ -39,6 +39,21 @@ def test_a_tick_starts_what_is_due_in_order_with_all_it_needs(scratch: Scratch) 
 
 
 @fault("TF199")
+def test_tasks_that_begin_together_go_out_in_their_order_and_their_fences_grow_in_that_of_the_audit(
+    scratch: Scratch,
+) -> None:
+    ids = [scratch.add(priority=priority) for priority in (300, 100, 200)]
+    runs = Engine(scratch).tick()
+    assert [run.task_id for run in runs] == [ids[1], ids[2], ids[0]]
+    told = scratch.query(
+        "SELECT task_id, payload_json ->> 'fence' FROM event_log WHERE reason = 'dispatched' ORDER BY event_id"
+    )
+    opened = scratch.query("SELECT task_id, fence FROM attempt ORDER BY id")
+    assert told == opened == sorted(((run.task_id, run.fence) for run in runs), key=lambda pair: pair[1])
+    assert {run.attempt_id for run in runs} == {1, 2, 3}
+    assert replay.check(scratch.path) == []
+
+
 def test_five_hundred_blocked_tasks_do_not_hide_the_one_behind_them(scratch: Scratch) -> None:
     scratch.declare(*browsers(1))
     for _ in range(500):
