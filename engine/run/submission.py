@@ -6,12 +6,13 @@ remedy. Payloads of Python types are validated further by a worker or a throw-aw
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ..errors import InvalidPayload, SecretInInput, TaskdeckError, UsageError
 from ..rules.bandwidth import parse_rate
@@ -19,7 +20,7 @@ from ..rules.hosts import bare_host, named_host
 from ..rules.needs import needs_text, parse_group, parse_needs
 from ..rules.new_task import Kind, NewTask
 from ..rules.patterns import pattern
-from ..rules.payloads import compacted, decode, encode, read
+from ..rules.payloads import compacted, encode, read
 from ..rules.selection import COMMAND_TYPE
 from ..rules.timing import parse_utc, utc_text
 from .references import VARIABLE
@@ -40,7 +41,10 @@ MOST_ALIKE = 1000
 """Kinds of tasks that are kept: what differs in a time or a target each time gains nothing."""
 AT_ONCE, FEWEST = 256, 8
 """Tasks of a list that are looked at together, and from how many on that pays."""
+_decode = msgspec.json.Decoder().decode
+"""Of a payload that was read, and so is within all limits."""
 _NUMBERS, _TEXTS = (int, float, bool), (str, bytes)
+_BY_HTTP = ("http://", "https://")
 _LISTS = (list, Sequence)
 """`list` first: most are, and to ask `Sequence` takes ten times as long."""
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
@@ -383,8 +387,8 @@ def _target(given: Any, payload: str) -> str:
             ) from None
     if '"url"' not in payload:
         return ""
-    url = decode(payload, where="payload").get("url") if payload.startswith("{") else None
-    return bare_host(url) if isinstance(url, str) and re.match(r"https?://", url) else ""
+    url = _decode(payload).get("url") if payload.startswith("{") else None
+    return bare_host(url) if isinstance(url, str) and url.startswith(_BY_HTTP) else ""
 
 
 def _whole(spec: Mapping[str, Any], field: str, allowed: range, default: int | None) -> Any:
@@ -440,7 +444,8 @@ def _key(value: Any, redactor: Redactor) -> str | None:
         return None
     if not isinstance(value, str) or not value or len(value) > KEY_LIMIT or not value.isprintable():
         raise UsageError(f"a key is 1 to {KEY_LIMIT} printable characters", f"this is {str(value)[:40]!r}")
-    _refuse_secrets(redactor, value, "key")
+    if '"' in value or not redactor.surely_clean(f'"{value}"'):
+        _refuse_secrets(redactor, value, "key")
     return value
 
 

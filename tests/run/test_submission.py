@@ -192,6 +192,14 @@ def test_tasks_that_stand_each_for_itself_are_prepared_or_refused_as_alone(specs
         assert told == outcome([spec], redactor)
 
 
+@pytest.mark.parametrize(
+    "key", [SECRET, f'a"{SECRET}', "https://ann:pw1234x@a.example/", "password=x1y2z3w4"]
+)
+def test_no_secret_is_taken_as_a_key(key: str) -> None:
+    with pytest.raises(SecretInInput, match="in the key"):
+        prepare([{"type": "fetch", "key": key}], Redactor([SECRET]))
+
+
 def test_no_secret_is_taken_as_the_name_of_a_schedule() -> None:
     with pytest.raises(SecretInInput):
         prepare([{"type": "fetch", "schedule": SECRET}], Redactor([SECRET]))
