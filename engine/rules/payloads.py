@@ -250,12 +250,13 @@ def _word_fault(word: str) -> tuple[str, str] | None:
     return ("a number out of range", _AS_TEXT) if is_huge else None
 
 
+_HOLDERS = (dict, list, tuple)
 _Place = tuple["_Place | None", str | int]
 
 
 def _check_value(value: Any) -> None:
     """Walk the value with a list instead of the stack; a value that holds itself ends at the depth limit."""
-    if not isinstance(value, dict | list | tuple):
+    if not isinstance(value, _HOLDERS):
         return _check_scalar(value, None)
     waiting: list[tuple[Any, int, _Place | None]] = [(value, 0, None)]
     seen = 1
@@ -269,7 +270,7 @@ def _check_value(value: Any) -> None:
         ):  # an item is at least a byte, and one follows it; shared parts could unfold without end
             _refuse("value", _TOO_LARGE, _SMALLER)
         for key, item in _parts(holder, place):
-            if isinstance(item, dict | list | tuple):
+            if isinstance(item, _HOLDERS):
                 waiting.append((item, depth + 1, (place, key)))
             elif not (isinstance(item, str) and item.isascii()):
                 _check_scalar(item, (place, key))
