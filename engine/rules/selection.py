@@ -17,6 +17,9 @@ from . import holds
 MOST_NAMED = 5
 """Suspects that are named in a reason; more are counted."""
 
+FEWEST_TOGETHER = 64
+"""Tasks of one type and priority that start at once, from which on neighbours go to the same worker."""
+
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 COMMAND_TYPE = "shell"
@@ -233,6 +236,27 @@ def choose(candidates: Iterable[Candidate], situation: Situation) -> Choice:
         taken.take(candidate, worker)
         starts.append(Start(candidate, worker.id))
     return Choice(tuple(starts), waits)
+
+
+def side_by_side(starts: Sequence[Start]) -> list[Start]:
+    """The same starts with as many on each worker, where those of one type and priority that stand together stay together.
+
+    Each of these workers could have any of them. What lies side by side in the database is begun and ended with fewer pages
+    if one worker has it. Few are left as they are, so that they begin in their order on all workers at the same time.
+    """
+    found = list(starts)
+    alike: dict[tuple[str, int], list[int]] = {}
+    for place, start in enumerate(starts):
+        candidate = start.candidate
+        if not candidate.suspect:
+            alike.setdefault((candidate.type, candidate.effective_priority), []).append(place)
+    for places in alike.values():
+        if len(places) < FEWEST_TOGETHER:
+            continue
+        for place, worker_id in zip(places, sorted(starts[place].worker_id for place in places), strict=True):
+            if worker_id != starts[place].worker_id:
+                found[place] = Start(starts[place].candidate, worker_id)
+    return found
 
 
 def explain(

@@ -6,7 +6,7 @@ sent to workers only after the commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from ..rules.circuits import CircuitSettings
 from ..rules.holds import EVERYTHING
 from ..rules.payloads import encode
 from ..rules.route_settings import RouteSettings
-from ..rules.selection import Candidate, Situation, Start, WorkerRoom, choose
+from ..rules.selection import Candidate, Situation, Start, WorkerRoom, choose, side_by_side
 from ..rules.tasks import NEEDS_REVIEW, TaskState
 from ..store import (
     attempts,
@@ -99,7 +99,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
     waiting = _readable(tx, limits, heads_of_lanes, policies)
     choice = choose(waiting, situation)
     shortages.tell(tx, situation, [each for each in waiting if each.id in choice.waits])
-    starts = choice.starts[: limits.most]
+    starts = side_by_side(choice.starts[: limits.most])
     limits.leasing.forget()
     rows = {row.id: row for row in heads_of_lanes}
     runs, plain = _begin_plain(tx, starts, rows, limits, policies)
@@ -148,7 +148,7 @@ def dispatch(tx: Transaction, limits: Limits, policies: Policies) -> Dispatched:
 
 def _begin_plain(
     tx: Transaction,
-    starts: tuple[Start, ...],
+    starts: Sequence[Start],
     rows: Mapping[int, Waiting],
     limits: Limits,
     policies: Policies,

@@ -5,7 +5,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
 
-from taskdeck.engine.rules.selection import Candidate, Loaded, Situation, WorkerRoom, choose, explain
+from taskdeck.engine.rules.selection import (
+    FEWEST_TOGETHER,
+    Candidate,
+    Loaded,
+    Situation,
+    Start,
+    WorkerRoom,
+    choose,
+    explain,
+    side_by_side,
+)
 from tests.faults import fault
 
 NOW = "2026-11-29T12:00:00.000000Z"
@@ -212,3 +222,40 @@ def test_the_choice_does_not_depend_on_the_order_in_which_tasks_are_given(
     candidates: list[Candidate], situation: Situation
 ) -> None:
     assert choose(candidates, situation) == choose(list(reversed(candidates)), situation)
+
+
+def test_of_many_alike_neighbours_go_to_the_same_worker_and_few_to_all_in_turn() -> None:
+    many = [Start(task(number), 1 + number % 2) for number in range(FEWEST_TOGETHER)]
+    halves = [1] * (FEWEST_TOGETHER // 2) + [2] * (FEWEST_TOGETHER // 2)
+    assert [start.worker_id for start in side_by_side(many)] == halves
+    assert side_by_side(many[:-1]) == many[:-1]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Start,
+            st.builds(
+                task,
+                st.just(0),
+                st.sampled_from("ab"),
+                effective_priority=st.integers(0, 1),
+                suspect=st.booleans(),
+            ),
+            st.integers(1, 3),
+        ),
+        max_size=4 * FEWEST_TOGETHER,
+    )
+)
+def test_going_side_by_side_changes_neither_the_order_nor_what_each_worker_is_given_of_a_kind(
+    starts: list[Start],
+) -> None:
+    found = side_by_side(starts)
+    assert [start.candidate for start in found] == [start.candidate for start in starts]
+
+    def given_to(each: Start) -> tuple[object, ...]:
+        return each.worker_id, each.candidate.type, each.candidate.effective_priority, each.candidate.suspect
+
+    assert sorted(map(given_to, found)) == sorted(map(given_to, starts))
+    for before, after in zip(starts, found, strict=True):
+        assert not before.candidate.suspect or before == after
