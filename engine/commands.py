@@ -34,7 +34,7 @@ from .errors import (
     rebuild,
 )
 from .rules.chain import Head
-from .rules.fitting import doubtful
+from .rules.fitting import doubtful, surely_all_fit
 from .rules.new_task import NewTask
 from .rules.selection import COMMAND_TYPE
 from .run import submission
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .run.importing import Import
     from .run.launches import Launches
     from .run.throwaway import Handlers, Survey
+    from .store.tasks import Run
     from .store.transaction import Transaction
 
 PATIENCE = 10.0
@@ -398,18 +399,46 @@ def _in_engine_submit(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]
 def _in_engine_submit_each(
     engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]
 ) -> Awaitable[list[Any]]:
-    """The same for lists of which each task stands for itself: its answer, or its error as it is told to others."""
+    """The same for runs whose tasks stand each for itself: for each its new id, its answer or its error, as it is told."""
+    if asked := _surely_fitting_runs(engine, calls):
+        return _submit_runs(engine, asked)
     wishes: list[tuple[Any, str]] = []
     counts: list[int | Exception] = []
     for args, actor in calls:
         try:
-            found = submission.prepare_each(args.get("specs"), engine.redactor, engine.alike)
+            found = submission.prepare_each(
+                submission.specs_of(args.get("runs")), engine.redactor, engine.alike
+            )
         except Exception as error:
             counts.append(error)
             continue
         counts.append(len(found))
         wishes += _each_alone(found, actor)
     return _answer_each(_submit_wishes(engine, wishes) if wishes else None, counts)
+
+
+def _surely_fitting_runs(
+    engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]
+) -> list[tuple[list[Run], str]]:
+    """The runs of each call, with its actor; empty where each task is to be looked at by itself."""
+    found: list[tuple[list[Run], str]] = []
+    for args, actor in calls:
+        try:
+            runs = submission.prepare_runs(args.get("runs"), engine.redactor, engine.alike)
+        except TaskdeckError:  # it is told where each is looked at by itself
+            return []
+        if not runs or not all(
+            surely_all_fit(engine.reception.shape_of(kind.type), payloads) for kind, payloads in runs
+        ):
+            return []
+        found.append((runs, actor))
+    return found
+
+
+async def _submit_runs(engine: Engine, asked: list[tuple[list[Run], str]]) -> list[Any]:
+    due = min(kind.scheduled_at for runs, _ in asked for kind, _ in runs)
+    written = await _write(engine, due, submission.submit_runs, asked)
+    return [each if isinstance(each[0], int) else _told_each(each, _refusal_by_engine) for each in written]
 
 
 async def _answer_each(submitted: Awaitable[list[Any]] | None, counts: list[int | Exception]) -> list[Any]:
@@ -451,7 +480,12 @@ def _submit_wishes(engine: Engine, wishes: list[tuple[Any, str]]) -> Awaitable[l
 
 def _submit(engine: Engine, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
     due = min(spec.kind.scheduled_at for prepared, _ in wishes for spec in prepared)
-    written = engine.writer.write(submission.submit_each, wishes)
+    return _write(engine, due, submission.submit_each, wishes)
+
+
+def _write(engine: Engine, due: str, unit: Callable[..., list[Any]], asked: Any) -> asyncio.Future[list[Any]]:
+    """Have a unit insert tasks, of which the first is due then (UTC text)."""
+    written = engine.writer.write(unit, asked)
     written.add_done_callback(lambda done: engine.wake_for([due]))
     return written
 
@@ -565,7 +599,7 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
         prepared = _prepare_alone(config, args.get("specs"), redactor, clock)
         return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
     if verb == "submit_each":
-        found = _prepare_each_alone(config, args.get("specs"), redactor, clock)
+        found = _prepare_each_alone(config, submission.specs_of(args.get("runs")), redactor, clock)
         return _submit_each_alone(config, _each_alone(found, actor), redactor, clock)
     if verb == "prune":
         result = _prune_alone(config, args, actor, clock)

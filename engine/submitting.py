@@ -28,13 +28,12 @@ from .rules import payloads
 from .rules.timing import utc_text
 from .run.messages import Call, Hello, Reply, encode, to_peer
 
-SPECS_AT_ONCE, BYTES_AT_ONCE = 256, 2**20
+TASKS_AT_ONCE, BYTES_AT_ONCE = 256, 2**20
 """Tasks of one message at most, and from how many bytes on the next goes into another one."""
 MESSAGES_AT_ONCE = 4
 """How many may be under way to an engine: one is written while the next is prepared. What comes then gathers."""
 _VERB, _ASKED = "submit_each", "submit"
 """What the engine is asked for, and how it is called where who submitted is told of it."""
-_TEXTS = (str, bytes)
 _ENVELOPE = 1024
 """Bytes of a message beside its tasks and who asks, at most."""
 
@@ -69,19 +68,54 @@ class Fields(TypedDict, total=False):
     schedule: str
 
 
-_Waiting = tuple[bytes, "asyncio.Future[Added]"]
-"""An encoded task, and who awaits it."""
+class _Run:
+    """Tasks that stand together, and what they have in common: all but payload and key, encoded."""
+
+    __slots__ = ("common", "keys", "payloads")
+
+    def __init__(self, common: bytes) -> None:
+        self.common = common
+        self.payloads: list[str | None] = []
+        self.keys: list[str | None] = []
+
+    def told(self) -> list[Any]:
+        """As an engine takes it (`run.submission.Runs`)."""
+        has_keys = self.keys.count(None) < len(self.keys)
+        return [msgspec.Raw(self.common), self.payloads, self.keys if has_keys else None]
 
 
 class _Message:
-    """What is under way to an engine: who awaits it, and since when (seconds, monotonic)."""
+    """Tasks that travel together."""
 
-    __slots__ = ("number", "since", "waiting")
+    __slots__ = ("number", "runs", "since", "size", "waiting")
 
-    def __init__(self, number: int, since: float, waiting: list[_Waiting]) -> None:
-        self.number = number
-        self.since = since
-        self.waiting = waiting
+    def __init__(self) -> None:
+        self.runs: list[_Run] = []
+        self.waiting: list[asyncio.Future[Added]] = []
+        """Who awaits each task, in order."""
+        self.size = 0
+        """Bytes of the tasks, at most."""
+        self.number, self.since = 0, 0.0
+        """Which message it is, and since when it is under way to an engine (seconds, monotonic)."""
+
+    def add(self, common: bytes, payload: str | None, key: str | None, answer: asyncio.Future[Added]) -> None:
+        run = self.runs[-1] if self.runs else None
+        if run is None or run.common != common:
+            self.runs.append(run := _Run(common))
+        run.payloads.append(payload)
+        run.keys.append(key)
+        self.waiting.append(answer)
+
+    def without_who_gave_up(self) -> _Message:
+        """What nobody awaits any more is not sent at all."""
+        if not any(answer.done() for answer in self.waiting):
+            return self
+        left, answers = _Message(), iter(self.waiting)
+        for run in self.runs:
+            for payload, key in zip(run.payloads, run.keys, strict=True):
+                if not (answer := next(answers)).done():
+                    left.add(run.common, payload, key, answer)
+        return left
 
 
 class Submitter:
@@ -101,13 +135,15 @@ class Submitter:
         self._clock = clock or system_clock()
         self._room = MAX_BODY - len(actor.encode()) - _ENVELOPE
         """Bytes that a task may have at most."""
-        self._gathered = deque[_Waiting]()
+        self._gathered = deque[_Message]()
         """What nobody has been told of yet."""
         self._link: AsyncLink | None = None
         self._holder: Holder | None = None
         """The engine at the other end of the link."""
         self._under_way = deque[_Message]()
         self._sent = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The one in which something was submitted."""
         self._seeking: asyncio.Task[None] | None = None
         """Looks for an engine, and submits directly as long as there is none."""
         self._watch: Timer | None = None
@@ -128,10 +164,7 @@ class Submitter:
         `Unavailable` where it can't be added now, or where nobody knows whether it was, since the engine went away: with a
         key it can be submitted again; and what `commands.call` raises.
         """
-        spec: dict[str, Any] = {"type": type, **fields}
-        if payload is not None:
-            spec["payload"] = payload if isinstance(payload, _TEXTS) else payloads.encode(payload)
-        return await self._hand_in(spec)
+        return await self._hand_in({"type": type, **fields}, payload)
 
     async def submit_command(
         self,
@@ -167,41 +200,50 @@ class Submitter:
     def _awaited(self) -> list[asyncio.Future[Any]]:
         if self._seeking is not None:
             return [self._seeking]
-        lists = [self._gathered, *(message.waiting for message in self._under_way)]
-        return [answer for waiting in lists for _, answer in waiting if not answer.done()]
+        messages = [*self._under_way, *self._gathered]
+        return [answer for message in messages for answer in message.waiting if not answer.done()]
 
     # ---- gathering -----------------------------------------------------------------------------------------------
 
-    def _hand_in(self, spec: dict[str, Any]) -> asyncio.Future[Added]:
+    def _hand_in(self, common: dict[str, Any], payload: Any = None) -> asyncio.Future[Added]:
         if self._is_closed:
             raise UsageError("nothing can be submitted any more", "this Submitter is closed")
-        if isinstance(when := spec.get("not_before"), datetime):
-            spec["not_before"] = _utc(when)
+        if isinstance(when := common.get("not_before"), datetime):
+            common["not_before"] = _utc(when)
+        text: str | None = payload if payload is None or type(payload) is str else _text(payload)
+        key = common.pop("key") if "key" in common else None
+        if key is not None and type(key) is not str:
+            common["key"], key = key, None  # it is judged where all else is
         try:
-            body = _encode(spec)
+            body = _encode(common)
+            size = len(body) + (_size(text) if text else 0) + (_size(key) if key else 0)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise UsageError("this is no task that can be handed in", str(error)) from None
-        if len(body) > self._room:
-            refuse_too_large(_ASKED, len(body) + MAX_BODY - self._room)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Added] = loop.create_future()
+        if size > self._room:
+            refuse_too_large(_ASKED, size + MAX_BODY - self._room)
+        if (loop := self._loop) is None:  # asking for it each time would take as long as most of the rest
+            self._loop = loop = asyncio.get_running_loop()
         if not self._gathered:
             loop.call_soon(self._go_on)
-        self._gathered.append((body, answer))
+        answer: asyncio.Future[Added] = loop.create_future()
+        self._message_for(size).add(body, text, key, answer)
         return answer
 
-    def _take(self) -> list[_Waiting]:
-        """What goes together next; what nobody awaits any more does not go at all."""
-        taken = list[_Waiting]()
-        gathered, size = self._gathered, 0
-        while gathered and len(taken) < SPECS_AT_ONCE:
-            size += len(gathered[0][0])
-            if taken and size > BYTES_AT_ONCE:
-                break
-            each = gathered.popleft()
-            if not each[1].done():
-                taken.append(each)
-        return taken
+    def _message_for(self, size: int) -> _Message:
+        """The one in which so many more bytes go."""
+        message = self._gathered[-1] if self._gathered else None
+        if message is None or len(message.waiting) >= TASKS_AT_ONCE or message.size + size > BYTES_AT_ONCE:
+            self._gathered.append(message := _Message())
+        message.size += size
+        return message
+
+    def _take(self) -> _Message | None:
+        """What goes next."""
+        while self._gathered:
+            message = self._gathered.popleft().without_who_gave_up()
+            if message.waiting:
+                return message
+        return None
 
     def _go_on(self) -> None:
         """Send what has gathered, or look for somebody to send it to."""
@@ -224,18 +266,19 @@ class Submitter:
         try:
             self._link = await self._opened()
         except Exception as error:  # nothing of it was sent
-            _tell_all(self._take(), error)
+            if message := self._take():
+                _tell_all(message, error)
             return
-        if self._link is None and (some := self._take()):
+        if self._link is None and (message := self._take()):
             try:
-                specs = [_decode(body) for body, _ in some]
+                runs = [(_decode(run.common), run.payloads, run.keys) for run in message.runs]
                 answers = await asyncio.to_thread(
-                    call, self._config, _VERB, self._actor, clock=self._clock, specs=specs
+                    call, self._config, _VERB, self._actor, clock=self._clock, runs=runs
                 )
             except Exception as error:
-                _tell_all(some, error)
+                _tell_all(message, error)
             else:
-                _tell(some, answers)
+                _tell(message, answers)
 
     # ---- through the engine --------------------------------------------------------------------------------------
 
@@ -256,11 +299,12 @@ class Submitter:
     def _send(self, link: AsyncLink) -> None:
         # A peer that takes nothing is sent no more, or the link would be cut for it.
         while self._gathered and len(self._under_way) < MESSAGES_AT_ONCE and link.unsent <= BYTES_AT_ONCE:
-            if not (some := self._take()):
+            if not (message := self._take()):
                 break
             self._sent += 1
-            self._under_way.append(_Message(self._sent, self._clock.monotonic(), some))
-            args = {"specs": [msgspec.Raw(body) for body, _ in some]}
+            message.number, message.since = self._sent, self._clock.monotonic()
+            self._under_way.append(message)
+            args = {"runs": [run.told() for run in message.runs]}
             link.send(encode([Call(self._sent, _VERB, args, self._actor)]), at_once=True)
         if self._watch is None and self._under_way:
             self._watch = self._clock.call_after(commands.ANSWER_WITHIN, self._see_that_it_answers)
@@ -283,9 +327,9 @@ class Submitter:
         if not isinstance(reply, Reply) or reply.req != message.number:
             raise ValueError("this is no answer to what was asked")
         if reply.error is None:
-            _tell(message.waiting, reply.value)
+            _tell(message, reply.value)
         else:
-            _tell_all(message.waiting, rebuild(reply.error))
+            _tell_all(message, rebuild(reply.error))
         self._under_way.popleft()
 
     def _see_that_it_answers(self) -> None:
@@ -307,7 +351,7 @@ class Submitter:
             link.cut()
         lost, self._under_way = self._under_way, deque[_Message]()
         for message in lost:
-            _tell_all(message.waiting, why)
+            _tell_all(message, why)
         self._go_on()
 
 
@@ -317,6 +361,20 @@ _decode = msgspec.msgpack.Decoder().decode
 
 def _nothing() -> None:
     """Nobody is told of what arrives."""
+
+
+def _text(payload: Any) -> str:
+    """The JSON text of a payload. One that is such a text is not looked at here."""
+    if isinstance(payload, str):
+        return str.__str__(payload)  # one of a type of its own could not be sent
+    if isinstance(payload, bytes):
+        return payloads.read(payload, where="payload")[1]
+    return payloads.encode(payload)
+
+
+def _size(text: str) -> int:
+    """Its bytes. Raises `ValueError` where it is no Unicode."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _directory(named: str | os.PathLike[str] | None) -> str:
@@ -330,19 +388,21 @@ def _utc(moment: datetime) -> str:
         raise UsageError("not_before needs a time zone", str(error)) from None
 
 
-def _tell(waiting: Sequence[_Waiting], answers: Sequence[Mapping[str, Any]]) -> None:
-    """Each what it was answered: its task, or why it is refused."""
-    for (_, future), answer in zip(waiting, answers, strict=True):
+def _tell(message: _Message, answers: Sequence[int | Mapping[str, Any]]) -> None:
+    """Each what it was answered: its new id, its task, or why it is refused."""
+    for future, answer in zip(message.waiting, answers, strict=True):
         if future.done():  # who awaited it was cancelled
             continue
-        if "id" in answer:
+        if isinstance(answer, int):
+            future.set_result(Added(answer, True, "PENDING"))
+        elif "id" in answer:
             future.set_result(Added(answer["id"], answer["created"], answer["state"]))
         else:
             future.set_exception(rebuild(answer))
 
 
-def _tell_all(waiting: Sequence[_Waiting], error: Exception) -> None:
+def _tell_all(message: _Message, error: Exception) -> None:
     """To each an error of its own: each adds to it where it was raised."""
-    for _, future in waiting:
+    for future in message.waiting:
         if not future.done():
             future.set_exception(rebuild(error.as_told()) if isinstance(error, TaskdeckError) else error)

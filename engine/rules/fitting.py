@@ -29,6 +29,11 @@ def surely_fits(shape: str, payload: str) -> bool:
     return bool(shape) and _fits(_read(shape), msgspec.json.decode(payload), DEEPEST)
 
 
+def surely_all_fit(shape: str, payloads: Sequence[str]) -> bool:
+    """Whether all of these certainly fit one shape: they are parsed together."""
+    return surely_fits(_list_of(shape), f"[{','.join(payloads)}]")
+
+
 def doubtful(shapes: Mapping[str, str], tasks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Those of these (type, payload) of which `surely_fits` can't tell, in order. `shapes` has each of the types.
 
@@ -38,9 +43,7 @@ def doubtful(shapes: Mapping[str, str], tasks: Sequence[tuple[str, str]]) -> lis
     for first in range(0, len(tasks), _AT_ONCE):
         some = tasks[first : first + _AT_ONCE]
         names, payloads = zip(*some, strict=True)
-        if names.count(names[0]) != len(names) or not surely_fits(
-            _list_of(shapes[names[0]]), f"[{','.join(payloads)}]"
-        ):
+        if names.count(names[0]) != len(names) or not surely_all_fit(shapes[names[0]], payloads):
             found += [each for each in some if not surely_fits(shapes[each[0]], each[1])]
     return found
 

@@ -7,6 +7,7 @@ remedy. Payloads of Python types are validated further by a worker or a throw-aw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -27,6 +28,7 @@ from .references import VARIABLE
 
 if TYPE_CHECKING:
     from ..rules.redaction import Redactor
+    from ..store.tasks import Run
     from ..store.transaction import Transaction
 
 TYPE_NAME = pattern(r"[A-Za-z0-9_.:-]{1,64}")
@@ -45,6 +47,10 @@ _decode = msgspec.json.Decoder().decode
 """Of a payload that was read, and so is within all limits."""
 _NUMBERS, _TEXTS = (int, float, bool), (str, bytes)
 _BY_HTTP = ("http://", "https://")
+Runs = list[tuple[dict[str, Any], list[str | None], list[str | None] | None]]
+"""Tasks as they are handed in one by one. Those that stand together: the spec that they have in common, the payload of each
+(JSON text), and the key of each; None where there is none.
+"""
 _LISTS = (list, Sequence)
 """`list` first: most are, and to ask `Sequence` takes ten times as long."""
 COMMAND_FIELDS = frozenset(["argv", "cwd", "env", "pause"])
@@ -83,14 +89,14 @@ def prepare(specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
 
 
 def prepare_each(
-    specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
+    specs: Sequence[Any], redactor: Redactor, alike: dict[Any, Kind] | None = None
 ) -> list[NewTask | Exception]:
     """Check specs each of which stands for itself: in the place of one that `prepare` refuses alone stands the error."""
     alike = {} if alike is None else alike
     try:
         return [*prepare(specs, redactor, alike)]
     except Exception:
-        if not isinstance(specs, _LISTS) or isinstance(specs, str) or not specs:
+        if not specs:
             raise
     return [_prepared_or_refused(spec, redactor, alike) for spec in specs]
 
@@ -100,6 +106,48 @@ def _prepared_or_refused(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) 
         return prepare([spec], redactor, alike)[0]
     except Exception as error:  # whatever it is: the others are not refused for it
         return error
+
+
+def specs_of(runs: Any) -> list[dict[str, Any]]:
+    """The specs that are told as `Runs`. Raises `UsageError` where these are none."""
+    return [
+        _spec(common, *own)
+        for common, payloads, keys in _read_runs(runs)
+        for own in zip(payloads, keys or [None] * len(payloads), strict=True)
+    ]
+
+
+def _spec(common: Mapping[str, Any], payload: str | None, key: str | None) -> dict[str, Any]:
+    own = {"payload": payload, "key": key}
+    return {**common, **{name: value for name, value in own.items() if value is not None}}
+
+
+def _read_runs(told: Any) -> Runs:
+    try:
+        runs = msgspec.convert(told, Runs)
+    except msgspec.ValidationError as error:
+        raise UsageError("these are no runs of tasks", str(error)) from None
+    if any(keys is not None and len(keys) != len(payloads) for _, payloads, keys in runs):
+        raise UsageError("these are no runs of tasks", "there is not a key for each payload")
+    return runs
+
+
+def prepare_runs(runs: Any, redactor: Redactor, alike: Mapping[Any, Kind]) -> list[Run]:
+    """Check `Runs` of many tasks each, without keys, with plain payloads, and of kinds that were looked at before.
+
+    Empty where each task is to be looked at by itself. Raises `UsageError` where these are no runs.
+    """
+    prepared: list[Run] = []
+    for common, payloads, keys in _read_runs(runs):
+        given = [payload for payload in payloads if payload is not None]
+        if keys or "key" in common or not FEWEST <= len(given) == len(payloads):
+            return []
+        first = {**common, "payload": given[0]}
+        known = _known(_rest(first), alike)
+        if known is None or not (run := _plain_run(known, first, given, redactor)):
+            return []
+        prepared.append(run)
+    return prepared
 
 
 def names_a_python_type(spec: Any) -> bool:
@@ -113,13 +161,31 @@ def names_a_python_type(spec: Any) -> bool:
 
 def submit_each(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) -> list[Any]:
     """Insert what several callers hand in (tasks, actor): for each its answer as of `submit`, or the error that it met."""
-    from .setting_aside import refuse_trouble_of_the_store
+    together = _done_or_undone(tx, _submit_together, wishes)
+    if isinstance(together, Exception):
+        return [_done_or_undone(tx, submit, *wish) for wish in wishes]
+    return together
 
-    try:
-        return tx.unit(_submit_together, wishes)
-    except Exception as error:
-        refuse_trouble_of_the_store(error)
-    return [_submit_alone(tx, *wish) for wish in wishes]
+
+def submit_runs(tx: Transaction, asked: Sequence[tuple[Sequence[Run], str]]) -> list[list[Any]]:
+    """Insert what several callers hand in as runs (runs, actor): for each caller the new ids of its tasks.
+
+    Where one can't be inserted, for each caller what `submit_each` answers to each of its tasks.
+    """
+    together = _done_or_undone(tx, _submit_runs_together, asked)
+    if isinstance(together, Exception):
+        return [submit_each(tx, [([task], actor) for task in _tasks_of(runs)]) for runs, actor in asked]
+    return together
+
+
+def _tasks_of(runs: Sequence[Run]) -> list[NewTask]:
+    return [NewTask(kind, payload) for kind, payloads in runs for payload in payloads]
+
+
+def _submit_runs_together(tx: Transaction, asked: Sequence[tuple[Sequence[Run], str]]) -> list[list[int]]:
+    from ..store import tasks
+
+    return [list(tasks.create_runs(tx, runs, actor)) for runs, actor in asked]
 
 
 def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]]) -> list[Any]:
@@ -136,11 +202,12 @@ def _submit_together(tx: Transaction, wishes: Sequence[tuple[list[NewTask], str]
     return [list(islice(rest, len(prepared))) for prepared, _ in wishes]
 
 
-def _submit_alone(tx: Transaction, prepared: list[NewTask], actor: str) -> Any:
+def _done_or_undone(tx: Transaction, unit: Callable[..., Any], *args: Any) -> Any:
+    """What a unit returns, or the error that it met, and then nothing of it stays. Trouble of the store is raised."""
     from .setting_aside import refuse_trouble_of_the_store
 
     try:
-        return tx.unit(submit, prepared, actor)
+        return tx.unit(unit, *args)
     except Exception as error:
         refuse_trouble_of_the_store(error)
         return error
@@ -189,20 +256,30 @@ def _prepare_together(specs: Sequence[Any], redactor: Redactor, alike: dict[Any,
     Empty where each is to be looked at by itself.
     """
     rest = _rest(first := specs[0])
+    known = _known(rest, alike)
+    if known is None or len(specs) < FEWEST or not (given := _payloads_of_alike(specs, rest[0])):
+        return []
+    run = _plain_run(known, first, given, redactor)
+    return _tasks_of([run]) if run else []
+
+
+def _known(rest: tuple[Any, ...], alike: Mapping[Any, Kind]) -> Kind | None:
+    """The kind of what has this `_rest`, where it was looked at before."""
     try:
-        known = alike.get(rest) if rest else None
+        return alike.get(rest) if rest else None
     except TypeError:  # it holds a list
-        known = None
-    if known is None or known.type == COMMAND_TYPE or len(specs) < FEWEST:
-        return []
-    given = _payloads_of_alike(specs, rest[0])
-    payloads = compacted(given) if given else []
+        return None
+
+
+def _plain_run(known: Kind, first: Mapping[str, Any], given: Sequence[str], redactor: Redactor) -> Run | None:
+    """Kind and compact payloads of tasks like `first`, a spec of this kind; None where one is to be looked at by itself."""
+    if known.type == COMMAND_TYPE or not (payloads := compacted(given)):
+        return None
     texts = ",".join(payloads)
-    if not payloads or '"url"' in texts or not redactor.surely_clean(texts):
-        return []
+    if '"url"' in texts or not redactor.surely_clean(texts):
+        return None
     target = _target(first.get("target"), "")
-    kind = known if known.target == target else known._replace(target=target)
-    return [NewTask(kind, payload) for payload in payloads]
+    return known if known.target == target else known._replace(target=target), payloads
 
 
 def _payloads_of_alike(specs: Sequence[Any], names: tuple[Any, ...]) -> list[str]:
@@ -222,14 +299,12 @@ def _payloads_of_alike(specs: Sequence[Any], names: tuple[Any, ...]) -> list[str
 def _prepare_alike(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) -> NewTask:
     """Tasks of a list mostly differ in payload and key alone: all else is looked at once for those that are alike in it."""
     rest = _rest(spec)
-    try:
-        known = alike.get(rest) if rest else None
-    except TypeError:  # it holds a list
-        rest, known = (), None
+    known = _known(rest, alike)
     if known is None:
         found = _prepare_one(spec, redactor)
         if rest and len(alike) < MOST_ALIKE:
-            alike[rest] = found.kind
+            with suppress(TypeError):  # it holds a list
+                alike[rest] = found.kind
         return found
     payload = _payload(known.type, spec.get("payload"), redactor)
     key = _key(spec["key"], redactor) if "key" in spec else None

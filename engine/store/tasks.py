@@ -110,15 +110,19 @@ def create_all(tx: Transaction, new: Sequence[NewTask], actor: str) -> list[int]
 
     Raises `NotFound` where the parent of one is not here.
     """
-    runs = _runs(new)
+    return list(create_runs(tx, _runs(new), actor))
+
+
+def create_runs(tx: Transaction, runs: Sequence[Run], actor: str) -> range:
+    """The same, for tasks that are given as runs of one kind each. Returns their ids, which follow each other."""
     _see_parents(tx, (kind for kind, _ in runs))
     last = tx.connection.execute(_LAST_ID).fetchone()[0]
     _insert_all(tx, runs)
-    ids = range(last + 1, last + 1 + len(new))
+    ids = range(last + 1, last + 1 + sum(len(payloads) for _, payloads in runs))
     # Each is greater than the one before, and so many are new: if the last is right, all are.
     assert tx.connection.execute("SELECT last_insert_rowid()").fetchone()[0] == ids[-1]
     _tell_all(tx, ids, runs, actor)
-    return list(ids)
+    return ids
 
 
 def _see_parents(tx: Transaction, kinds: Iterable[Kind]) -> None:
@@ -159,12 +163,12 @@ def _tell_all(tx: Transaction, ids: range, runs: Iterable[Run], actor: str) -> N
 _told_of = attrgetter("type", "priority", "scheduled_at", "parent_id")
 """What `_created` tells of a task."""
 
-Run = tuple[Kind, list[str]]
+Run = tuple[Kind, Sequence[str]]
 """The kind of tasks that stand together, and the payload of each."""
 
 
-def _runs(new: Iterable[NewTask]) -> list[Run]:
-    runs = list[Run]()
+def _runs(new: Iterable[NewTask]) -> Sequence[Run]:
+    runs = list[tuple[Kind, list[str]]]()
     last, payloads = None, list[str]()
     for each in new:
         if (kind := each.kind) is not last and kind != last:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
 from taskdeck.engine.run.submission import prepare, prepare_each, submit_each
 from taskdeck.engine.store import tasks
+from taskdeck.engine.store.events import append
 from taskdeck.engine.store.transaction import Transaction
 from tests.scratch import ANN, Scratch
 
@@ -214,17 +216,26 @@ def test_trouble_of_the_store_is_nobodys_own(scratch: Scratch, monkeypatch: pyte
         scratch.do(submit_each, [(new(1), ANN), (new(2), ANN)])
 
 
-class Idle:
-    """An engine to hand calls to: nobody there knows a type but `plain`, and what is written is asked of a scratch."""
+PLAIN: dict[str, Any] = {"type": "plain"}
+LOOSE: dict[str, Any] = {"type": "loose"}
 
-    def __init__(self, scratch: Scratch | None = None) -> None:
-        self.redactor, self.alike = Redactor(), dict[Any, Any]()
+
+async def submitted(engine: Idle, *calls: tuple[Any, str]) -> list[Any]:
+    """What an engine answers to these calls (runs, actor) that come at once."""
+    return await TOGETHER["submit_each"](engine, [({"runs": runs}, actor) for runs, actor in calls])
+
+
+class Idle:
+    """An engine to hand calls to: it knows `plain` and `loose` alone, and what is written is asked of a scratch."""
+
+    def __init__(self, scratch: Any = None) -> None:
+        self.redactor, self.alike = Redactor([SECRET]), dict[Any, Any]()
         self.reception = self.writer = self
         self.scratch = scratch
         self.units = 0
 
     def shape_of(self, type_name: str) -> str:
-        return '"int"' if type_name == "plain" else ""
+        return {"plain": '"int"', "loose": '"any"'}.get(type_name, "")
 
     async def validate(self, type_name: str, payload: str) -> str:
         if type_name == "slow":
@@ -246,13 +257,13 @@ async def test_tasks_that_stand_each_for_itself_are_written_by_one_unit_and_refu
     scratch: Scratch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Idle(scratch)
-    good = [{"type": "plain", "payload": str(number)} for number in range(20)]
-    bad = [{"type": "plain", "payload": '"x"'}, {"type": "slow"}, {"type": "plain", "payload": "{"}, 5]
+    good = [PLAIN, [*map(str, range(20))], None]
+    bad = [[PLAIN, ['"x"'], None], [{"type": "slow"}, [None], None], [PLAIN, ["{"], None], [{}, ["1"], None]]
     calls = [
-        ({"specs": [*good, {"type": "plain", "payload": "7", "parent": 99}, *bad]}, ANN),
-        ({"specs": []}, ANN),
-        ({"specs": [{"type": "plain", "payload": "1", "key": "k"}] * 2}, "cli:bob"),
-        ({"specs": bad}, ANN),
+        ({"runs": [good, [{**PLAIN, "parent": 99}, ["7"], None], *bad]}, ANN),
+        ({"runs": []}, ANN),
+        ({"runs": [[PLAIN, ["1", "1"], ["k", "k"]]]}, "cli:bob"),
+        ({"runs": bad}, ANN),
     ]
     first, none, keyed, refused = await TOGETHER["submit_each"](engine, calls)
     assert [each["id"] for each in first[:20]] == [*range(1, 21)]
@@ -264,6 +275,176 @@ async def test_tasks_that_stand_each_for_itself_are_written_by_one_unit_and_refu
     assert isinstance(none, UsageError)
     assert [(each["id"], each["created"]) for each in keyed] == [(21, True), (21, False)]
     assert engine.units == 1
+
+
+async def test_many_that_differ_in_plain_payloads_alone_are_answered_with_their_new_ids(
+    scratch: Scratch,
+) -> None:
+    engine = Idle(scratch)
+    await submitted(engine, ([[PLAIN, ["0"], None]], ANN))
+    calls = [([[PLAIN, [*map(str, range(at, at + 10))], None]], f"cli:{at}") for at in (10, 20, 30)]
+    assert await submitted(engine, *calls) == [[*range(2, 12)], [*range(12, 22)], [*range(22, 32)]]
+    rows = scratch.query("SELECT id, payload FROM task ORDER BY id")
+    assert rows == [(1, "0"), *((at - 8, str(at)) for at in range(10, 40))]
+    assert engine.units == 2
+
+
+async def test_one_that_can_not_be_written_is_refused_alone_among_many_that_are_alike(
+    scratch: Scratch,
+) -> None:
+    engine = Idle(scratch)
+    parent = scratch.add()
+    await submitted(engine, *(([[{**PLAIN, "parent": each}, ["0"], None]], ANN) for each in (parent, 99)))
+    many = [*map(str, range(10))]
+    calls = [
+        ([[{**PLAIN, "parent": parent}, many, None], [{**PLAIN, "parent": 99}, many, None]], ANN),
+        ([[{**PLAIN, "parent": parent}, many, None]], "cli:bob"),
+    ]
+    first, second = await submitted(engine, *calls)
+    assert [each.get("id", each.get("code")) for each in first] == [*range(3, 13), *["not_found"] * 10]
+    assert [each["id"] for each in second] == [*range(13, 23)]
+    assert scratch.query("SELECT count(*), max(id) FROM task") == [(22, 22)]
+
+
+@pytest.mark.parametrize("bad", ['"x"', "true", "{", "", None, f'"{SECRET}"'])
+async def test_one_payload_that_is_refused_is_refused_alone_among_many_that_are_alike(
+    scratch: Scratch, bad: str | None
+) -> None:
+    engine = Idle(scratch)
+    await submitted(engine, ([[PLAIN, ["0"], None]], ANN))
+    (told,) = await submitted(engine, ([[PLAIN, [*map(str, range(9)), bad, "10"], None]], ANN))
+    assert [each.get("id") for each in told] == [*range(2, 11), None, 11]
+    assert told[9]["code"] in ("invalid_payload", "secret_in_input")
+    assert scratch.query("SELECT count(*) FROM task") == [(11,)]
+
+
+async def test_a_key_is_never_that_of_another_task_that_is_alike(scratch: Scratch) -> None:
+    engine = Idle(scratch)
+    spec = {"type": "plain", "key": "k", "payload": "0"}
+    ((known,),) = await TOGETHER["submit"](engine, [({"specs": [spec]}, ANN)])
+    many = [*map(str, range(10))]
+    keyless, wrong = await submitted(
+        engine, ([[{**PLAIN, "key": None}, many, None]], ANN), ([[{**PLAIN, "key": 7}, many, None]], ANN)
+    )
+    assert known["id"] == 1
+    assert [each["id"] for each in keyless] == [*range(2, 12)]
+    assert {each["code"] for each in wrong} == {"usage"}
+
+
+BAD_RUNS: list[Any] = [
+    None, 5, "x", {}, [None], ["abc"], [[]], [[{}, []]], [[5, ["1"], None]], [["ab", ["1"], None]],
+    [[{"type": "plain"}, "11111111", None]], [[{"type": "plain"}, {"1": 1}, None]], [[{"type": "plain"}, ["1"], ["a", "b"]]],
+    [[{"type": "plain"}, ["1"], []]], [[{"type": "plain"}, ["1"], "a"]], [[{"type": "plain"}, ["1"], [7]]],
+    [[{"type": "plain"}, [1], None]], [[{"type": "plain"}, [b"1"], None]], [[{"type": "plain"}, None, None]],
+    [[{1: 2}, ["1"], None]], [[{"type": "plain"}, [*"12345678", 9], None]], [[{"type": "plain"}, ["1"], None], 5],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("runs", BAD_RUNS)
+async def test_what_is_no_run_of_tasks_is_refused_as_a_whole_and_for_its_caller_alone(
+    scratch: Scratch, runs: Any
+) -> None:
+    engine = Idle(scratch)
+    good = [[PLAIN, ["1"], None]]
+    first, refused, last = await submitted(engine, (good, ANN), (runs, ANN), (good, ANN))
+    assert [each["id"] for each in (*first, *last)] == [1, 2]
+    assert isinstance(refused, UsageError)
+    (alone,) = await submitted(engine, (runs, ANN))
+    assert isinstance(alone, UsageError)
+    assert scratch.query("SELECT count(*) FROM task") == [(2,)]
+
+
+COMMONS = st.sampled_from([
+    PLAIN, {**PLAIN, "priority": 5}, {**PLAIN, "priority": True}, {**PLAIN, "target": "a.example"}, {**PLAIN, "tags": ["x"]},
+    {**PLAIN, "parent": 1}, {**PLAIN, "parent": 99}, {**PLAIN, "key": "b"}, {**PLAIN, "key": 7}, {**PLAIN, "more": 1},
+    {"type": "loose"}, {"type": "slow"}, {"type": "nobody's"}, {"command": {"argv": ["true"]}}, {},
+    {**PLAIN, "not_before": "2026-12-24T00:00:00.000000Z"}, {"type": "command"},
+])  # fmt: skip
+NUMBERS = st.integers(0, 99).map(str)
+TEXTS = st.sampled_from([
+    "{}", " 1", "1,2", "", "{", '"é"', '{"url":"https://a.example/x"}', f'{{"n":"{SECRET}"}}', '{"argv":["true"]}',
+    "1.50", None,
+])  # fmt: skip
+KEYS = st.sampled_from([None, "a", "b", "", SECRET, "é"])
+
+
+KNOWN = [PLAIN, {**PLAIN, "priority": 5}, {**PLAIN, "parent": 1}, LOOSE, {**PLAIN, "parent": 99}]
+ACTORS = st.sampled_from([ANN, "cli:bob"])
+
+
+@st.composite
+def any_run(draw: st.DrawFn) -> list[Any]:
+    payloads = draw(st.lists(st.one_of(NUMBERS, TEXTS), min_size=1, max_size=6))
+    keys = st.lists(KEYS, min_size=len(payloads), max_size=len(payloads))
+    return [draw(COMMONS), payloads, draw(st.one_of(st.none(), keys))]
+
+
+def numbered(common: dict[str, Any], count: int) -> list[Any]:
+    return [common, [*map(str, range(count))], None]
+
+
+@st.composite
+def runs_of_known_kinds(draw: st.DrawFn) -> list[tuple[list[Any], str]]:
+    """Calls that can be taken together, or could be but for one thing."""
+    runs = st.builds(numbered, st.sampled_from(KNOWN[:4]), st.integers(2, 12))
+    calls = draw(st.lists(st.tuples(st.lists(runs, min_size=1, max_size=3), ACTORS), min_size=2, max_size=4))
+    run = draw(st.sampled_from([run for runs, _ in calls for run in runs]))
+    match draw(st.sampled_from(["nothing", "nothing", "payload", "key", "parent"])):
+        case "payload":
+            run[1][-1] = draw(st.one_of(TEXTS, st.sampled_from(['"x"', "true"])))
+        case "key":
+            run[2] = [draw(KEYS), *run[1][1:]]
+        case "parent":
+            run[0] = KNOWN[4]
+        case _:
+            pass
+    return calls
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(
+        runs_of_known_kinds(),
+        st.lists(st.tuples(st.lists(any_run(), min_size=1, max_size=3), ACTORS), max_size=4),
+    )
+)
+def test_whatever_is_handed_in_at_once_is_written_told_and_answered_as_one_by_one(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch, calls: list[tuple[list[Any], str]]
+) -> None:
+    monkeypatch.setattr(submission, "FEWEST", 2)
+    alone = [
+        ([[common, [payload], keys and [keys[at]]]], actor)
+        for runs, actor in calls
+        for common, payloads, keys in runs
+        for at, payload in enumerate(payloads)
+    ]
+    assert all_of(scratch, [calls]) == all_of(scratch, [[each] for each in alone])
+
+
+def all_of(scratch: Scratch, groups: list[list[tuple[list[Any], str]]]) -> Any:
+    """The answers to these groups of calls, and what then stands in the database; nothing of it stays there."""
+    tx = scratch.tx
+    tx.begin()
+    try:
+        engine = Idle(SimpleNamespace(do=tx.unit))
+        told = asyncio.run(_in_turn(engine, [[([[each, ["1"], None] for each in KNOWN], ANN)], *groups]))
+        append(tx.connection, list(tx._events))
+        rows = tx.connection.execute("SELECT * FROM task ORDER BY id").fetchall()
+        events = tx.connection.execute("SELECT * FROM event_log ORDER BY event_id").fetchall()
+    finally:
+        tx.roll_back()
+    return told, rows, events
+
+
+async def _in_turn(engine: Idle, groups: list[list[tuple[list[Any], str]]]) -> list[Any]:
+    answers = [await submitted(engine, *group) for group in groups if group]
+    return [plain_answer(each) for group in answers for call in group for each in call]
+
+
+def plain_answer(answer: Any) -> Any:
+    if isinstance(answer, int):
+        return {"id": answer, "created": True, "state": "PENDING"}
+    return answer
 
 
 async def test_what_fails_with_one_call_is_that_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:

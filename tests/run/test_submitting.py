@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +26,8 @@ from taskdeck.engine.edge.link import AsyncLink, serve
 from taskdeck.engine.edge.locks import DatabaseLock
 from taskdeck.engine.errors import InvalidPayload, TaskdeckError, Unavailable, UsageError
 from taskdeck.engine.run import messages as m
-from taskdeck.engine.submitting import SPECS_AT_ONCE, Added
+from taskdeck.engine.run.submission import specs_of
+from taskdeck.engine.submitting import BYTES_AT_ONCE, TASKS_AT_ONCE, Added
 
 BOT = "api:bot"
 
@@ -48,20 +50,21 @@ class Answering:
             for message in m.from_peer(body):
                 if isinstance(message, m.Call):
                     assert (message.verb, message.actor) == ("submit_each", BOT)
-                    self.heard.append(message.args["specs"])
+                    self.heard.append(specs_of(message.args["runs"]))
                     self.asked.set()
                     await self.may_answer.wait()
                     link.send(m.encode([self.says(message)]))
 
 
 def answers(message: m.Call) -> m.Reply:
-    return m.Reply(message.req, [answer_to(int(each["payload"])) for each in message.args["specs"]])
+    return m.Reply(message.req, [answer_to(int(each["payload"])) for each in specs_of(message.args["runs"])])
 
 
-def answer_to(number: int) -> dict[str, Any]:
+def answer_to(number: int) -> Any:
+    """Even ones are new, odd ones are known."""
     if number < 0:
         return InvalidPayload(f"bad {number}").as_told()
-    return {"id": number, "created": True, "state": "PENDING"}
+    return {"id": number, "created": False, "state": "RUNNING"} if number % 2 else number
 
 
 @asynccontextmanager
@@ -101,9 +104,101 @@ async def test_what_is_submitted_in_one_pass_of_the_loop_travels_together(tmp_pa
     async with submitting(tmp_path, engine) as deck:
         assert ids(await told(deck, range(64))) == [*range(64)]
         assert ids(await told(deck, range(3))) == [0, 1, 2]
-        assert ids(await told(deck, range(3 * SPECS_AT_ONCE))) == [*range(3 * SPECS_AT_ONCE)]
-    assert list(map(len, engine.heard)) == [64, 3, *[SPECS_AT_ONCE] * 3]
+        assert ids(await told(deck, range(3 * TASKS_AT_ONCE))) == [*range(3 * TASKS_AT_ONCE)]
+    assert list(map(len, engine.heard)) == [64, 3, *[TASKS_AT_ONCE] * 3]
     assert engine.links == 1
+
+
+async def test_each_is_told_whether_its_task_is_new_and_the_state_of_one_that_is_known(
+    tmp_path: Path,
+) -> None:
+    async with submitting(tmp_path, Answering()) as deck:
+        assert await told(deck, [2, 3]) == [Added(2, True, "PENDING"), Added(3, False, "RUNNING")]
+
+
+async def test_tasks_travel_in_the_order_of_the_calls_and_neighbours_say_once_what_they_have_in_common(
+    tmp_path: Path,
+) -> None:
+    heard = list[Any]()
+    engine = Answering()
+    engine.says = lambda message: heard.extend(message.args["runs"]) or answers(message)
+    async with submitting(tmp_path, engine) as deck:
+        await asyncio.gather(
+            deck.submit("page", 0), deck.submit("page", 1), deck.submit("page", 2, key="k"),
+            deck.submit("page", 3, priority=5), deck.submit("image", 4), deck.submit("page", 5),
+        )  # fmt: skip
+    assert heard == [
+        [{"type": "page"}, ["0", "1", "2"], [None, None, "k"]],
+        [{"type": "page", "priority": 5}, ["3"], None],
+        [{"type": "image"}, ["4"], None],
+        [{"type": "page"}, ["5"], None],
+    ]
+
+
+async def test_a_message_holds_so_many_bytes_in_payloads_and_keys_too(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.says = lambda message: m.Reply(message.req, [*range(len(specs_of(message.args["runs"])))])
+    third = "x" * (BYTES_AT_ONCE // 3)
+    async with submitting(tmp_path, engine) as deck:
+        await asyncio.gather(*(deck.submit("page", f'"{third}"') for _ in range(5)))
+        await asyncio.gather(*(deck.submit("page", '"é"', key="é" * (BYTES_AT_ONCE // 6)) for _ in range(5)))
+    assert list(map(len, engine.heard)) == [2, 2, 1, 2, 2, 1]
+
+
+async def test_an_empty_key_or_payload_is_no_missing_one(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.says = lambda message: m.Reply(message.req, [1])
+    async with submitting(tmp_path, engine) as deck:
+        await deck.submit("page", "1", key="")
+        await deck.submit("page", "")
+    assert engine.heard == [
+        [{"type": "page", "payload": "1", "key": ""}],
+        [{"type": "page", "payload": ""}],
+    ]
+
+
+async def test_a_payload_given_as_bytes_is_its_text(tmp_path: Path) -> None:
+    engine = Answering()
+    engine.says = lambda message: m.Reply(message.req, [1])
+    async with submitting(tmp_path, engine) as deck:
+        await deck.submit("page", '{"n": "é"}'.encode())
+    assert engine.heard == [[{"type": "page", "payload": '{"n":"é"}'}]]
+
+
+class Word(str):
+    """A text of a type of its own."""
+
+
+class Site(StrEnum):
+    HOME = "home"
+
+
+async def test_texts_of_types_of_their_own_keep_nobody_from_being_sent(tmp_path: Path) -> None:
+    engine = Answering()
+    async with submitting(tmp_path, engine) as deck:
+        first, keyed, refused, last = await asyncio.gather(
+            deck.submit("page", Word("2")),
+            deck.submit("page", 4, key=Site.HOME),
+            deck.submit("page", 6, key=Word("k")),
+            deck.submit("page", 8),
+            return_exceptions=True,
+        )
+    assert ids([first, keyed, last]) == [2, 4, 8]
+    assert isinstance(refused, UsageError)
+    assert engine.heard[0][1] == {"type": "page", "payload": "4", "key": "home"}
+
+
+async def test_what_a_caller_changes_in_its_lists_once_it_has_called_changes_nothing(tmp_path: Path) -> None:
+    engine = Answering()
+    tags, payload = ["a"], [1]
+    engine.says = lambda message: m.Reply(message.req, [1])
+    async with submitting(tmp_path, engine) as deck:
+        caller = asyncio.ensure_future(deck.submit("page", payload, tags=tags))
+        await asyncio.sleep(0)
+        tags.append("b")
+        payload.append(2)
+        await caller
+    assert engine.heard == [[{"type": "page", "payload": "[1]", "tags": ["a"]}]]
 
 
 @settings(max_examples=30)
@@ -145,7 +240,26 @@ async def test_who_gives_up_before_anything_was_sent_submits_nothing_and_harms_n
         first.cancel()
         engine.may_answer.set()
         assert (await second).id == 4
-    assert [[each["payload"] for each in some] for some in engine.heard] == [["2"], ["3", "4"]]
+        engine.asked.clear()
+        engine.may_answer.clear()
+        callers = [asyncio.ensure_future(deck.submit(f"type{number % 3}", number)) for number in range(9)]
+        await asyncio.sleep(0)
+        for at in (0, 4, 8):
+            callers[at].cancel()
+        engine.may_answer.set()
+        assert ids([await each for at, each in enumerate(callers) if at % 4]) == [1, 2, 3, 5, 6, 7]
+        quitters = [asyncio.ensure_future(deck.submit("page", 8)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for caller in quitters:
+            caller.cancel()
+        await asyncio.wait(quitters)
+        assert (await deck.submit("page", 10)).id == 10
+    assert [[each["payload"] for each in some] for some in engine.heard] == [
+        ["2"],
+        ["3", "4"],
+        [*"123567"],
+        ["10"],
+    ]
 
 
 async def test_what_is_too_large_for_a_message_is_refused_alone_and_large_ones_go_one_after_the_other(
@@ -168,17 +282,24 @@ async def test_what_is_too_large_for_a_message_is_refused_alone_and_large_ones_g
 @pytest.mark.parametrize(
     ("payload", "fields"),
     [({"when": datetime(2026, 12, 1, tzinfo=UTC)}, {}), ({1: 2}, {}), ("1", {"tags": [object()]}),
-     ("1", {"not_before": datetime(2026, 12, 1)}), ("1", {"key": "\ud800"})],
+     ("1", {"not_before": datetime(2026, 12, 1)}), ("1", {"key": "\ud800"}), ('"\ud800"', {}), ({"a": "\ud800"}, {}),
+     (b'"\xff"', {}), (b"{", {}), (bytearray(b"1"), {})],
 )  # fmt: skip
 async def test_what_can_not_be_handed_in_is_refused_before_anything_is_sent(
     tmp_path: Path, payload: Any, fields: Any
 ) -> None:
     engine = Answering()
     async with submitting(tmp_path, engine) as deck:
-        with pytest.raises((InvalidPayload, UsageError)):
-            await deck.submit("page", payload, **fields)
-        assert (await deck.submit("page", 1)).id == 1
-    assert len(engine.heard) == 1
+        first, refused, last = await asyncio.gather(
+            deck.submit("page", 1),
+            deck.submit("page", payload, **fields),
+            deck.submit("page", 2),
+            return_exceptions=True,
+        )
+        assert ids([first, last]) == [1, 2]
+        assert isinstance(refused, InvalidPayload | UsageError)
+        assert refused.why
+    assert list(map(len, engine.heard)) == [2]
 
 
 async def test_values_are_sent_as_a_line_of_a_file_would_say_them(tmp_path: Path) -> None:
@@ -307,8 +428,30 @@ async def test_a_database_that_can_not_be_written_is_told_to_each(tmp_path: Path
             assert each.code == "store"
 
 
-def test_nothing_to_submit_is_refused_as_a_whole(tmp_path: Path) -> None:
-    for specs in ([], "x", None):
-        with pytest.raises(UsageError, match="nothing to add"):
-            call(configured(tmp_path), "submit_each", BOT, specs=specs)
+async def test_without_an_engine_ids_follow_the_order_of_the_calls(tmp_path: Path) -> None:
+    async with Submitter(configured(tmp_path), BOT) as deck:
+        added = await asyncio.gather(
+            *(deck.submit_command(["true"], priority=number % 3) for number in range(TASKS_AT_ONCE + 20))
+        )
+    assert ids(added) == [*range(1, TASKS_AT_ONCE + 21)]
+
+
+async def test_without_an_engine_a_key_that_is_no_key_is_refused_alone(tmp_path: Path) -> None:
+    keys: list[Any] = ["", 7, b"k", ["k"], "k", None]
+    async with Submitter(configured(tmp_path), BOT) as deck:
+        *bad, keyed, plain = await asyncio.gather(
+            *(deck.submit_command(["true"], key=key) for key in keys), return_exceptions=True
+        )
+    for each in bad:
+        assert isinstance(each, UsageError)
+        assert each.what == "a key is 1 to 300 printable characters"
+    assert ids([keyed, plain]) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "runs", [[], "x", None, [[{"type": "page"}, [], None]], [[{"type": "page"}, [1], None]]]
+)
+def test_nothing_to_submit_and_what_is_no_run_is_refused_as_a_whole(tmp_path: Path, runs: Any) -> None:
+    with pytest.raises(UsageError, match=r"nothing to add|these are no runs of tasks"):
+        call(configured(tmp_path), "submit_each", BOT, runs=runs)
     assert not (tmp_path / "t.db").exists()
