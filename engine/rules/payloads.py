@@ -35,6 +35,8 @@ _TOKENS = pattern(
 )
 _MANY_DIGITS = pattern(rf"[0-9]{{{LONGEST_NUMBER}}}")
 _SMALLEST_TOO_LONG = 10**LONGEST_NUMBER
+_SAFE = 2**53
+"""Whole numbers below it are the same everywhere, and nothing is to be checked."""
 
 
 class _Fault(Exception):
@@ -64,6 +66,8 @@ def encode(value: Any) -> str:
 
     Anything else, and what breaks a limit, raises InvalidPayload with its path (`$.rows[3].when`).
     """
+    if type(value) is int and -_SAFE < value < _SAFE:
+        return str(value)  # in a tenth of the time
     _check_value(value)
     raw, text = _written(value)
     if len(raw) > LARGEST:
