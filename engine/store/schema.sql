@@ -431,7 +431,7 @@ CREATE TABLE resource_ready (
     checked_at TEXT CHECK (checked_at IS NULL OR checked_at GLOB '????-??-??T??:??:??.?????[0-9]Z' AND julianday(checked_at) IS NOT NULL OR checked_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
 );
 CREATE INDEX task_held ON task(worker_id) WHERE worker_id IS NOT NULL;
-CREATE INDEX task_due ON task(next_run_at) WHERE state IN ('PENDING','RETRYING') AND next_run_at > created_at;
+CREATE INDEX task_due ON task(next_run_at) WHERE state IN ('PENDING','RETRYING') AND next_run_at <> created_at;
 INSERT INTO "event_head" VALUES(1,0,0,'');
 INSERT INTO "sequence" VALUES('fence',0);
 INSERT INTO schema_migration(name, applied) VALUES ('0001_first_flight', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
@@ -447,3 +447,4 @@ INSERT INTO schema_migration(name, applied) VALUES ('0010_checks_that_cost_less'
 INSERT INTO schema_migration(name, applied) VALUES ('0011_bandwidth_and_bytes', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0012_times_that_are_checked_faster', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0013_what_an_end_need_not_check_again', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
+INSERT INTO schema_migration(name, applied) VALUES ('0014_dates_before_their_rows', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));

@@ -61,8 +61,8 @@ BY_LANE, BY_DUE = "task {} INDEXED BY task_lane", "task {} INDEXED BY task_due"
 queue is long."""
 
 WAITING_ROWS = "state IN ('PENDING','RETRYING')"
-DATED_ROWS = f"{WAITING_ROWS} AND next_run_at > created_at"
-"""All that waits, and of that what was not due at once. Spelled as in the partial indexes, or they are not used."""
+DATED_ROWS = f"{WAITING_ROWS} AND next_run_at <> created_at"
+"""All that waits, and of that what is not due when it was added. Spelled as in the partial indexes, or they are not used."""
 
 _BY_LANE, _BY_DUE, _WAITING = BY_LANE.format(""), BY_DUE.format(""), WAITING_ROWS
 

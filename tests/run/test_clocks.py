@@ -35,6 +35,7 @@ from taskdeck.engine.run.warden import Warden
 from taskdeck.engine.run.workforce import WorkerHandle, Workforce
 from taskdeck.engine.store import requests, tasks
 from taskdeck.engine.store.clock_steps import restart_waits
+from taskdeck.engine.store.reading import Reader
 from taskdeck.engine.store.requests import MANNERS
 from taskdeck.engine.store.writer import Writer
 from tests.faults import fault
@@ -89,6 +90,22 @@ def test_a_wait_that_a_clock_ahead_began_is_over_after_its_own_length(scratch: S
     scratch.clock.advance(wait)
     assert started(scratch) == [task["id"]]
     assert started(scratch) == []
+
+
+def test_what_a_clock_ahead_has_added_and_waits_anew_is_looked_for_when_it_is_due_and_shown(
+    scratch: Scratch,
+) -> None:
+    task = failed(scratch)
+    scratch.clock.step(-HOUR)
+    scratch.do(restart_waits)
+    due = scratch.row(task["id"])["next_run_at"]
+    assert now(scratch) < due < task["created_at"]
+    assert scratch.do(tasks.next_due) == due
+    dated = scratch.do(tasks.next_dated)
+    assert dated
+    assert dated[:3] == (task["id"], "RETRYING", due)
+    with Reader(scratch.path) as reader:
+        assert [each["id"] for each in reader.upcoming(now=now(scratch), limit=9)] == [task["id"]]
 
 
 @pytest.mark.parametrize("step", [90.0, HOUR])
