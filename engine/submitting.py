@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import datetime
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -36,6 +39,9 @@ _VERB, _ASKED = "submit_each", "submit"
 """What the engine is asked for, and how it is called where who submitted is told of it."""
 _ENVELOPE = 1024
 """Bytes of a message beside its tasks and who asks, at most."""
+
+
+_T = TypeVar("_T")
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +152,8 @@ class Submitter:
         """The one in which something was submitted."""
         self._seeking: asyncio.Task[None] | None = None
         """Looks for an engine, and submits directly as long as there is none."""
+        self._aside = ThreadPoolExecutor(1, "taskdeck-submit")
+        """Where that blocks. Those of the loop may all be taken by callers that wait for us."""
         self._watch: Timer | None = None
         self._is_closed = False
 
@@ -194,8 +202,9 @@ class Submitter:
             link, self._link = self._link, None
             if link is not None:
                 link.on_arrival(_nothing)
-                link.close()
+                link.cut()  # nobody awaits what it may still hold, and an engine that was stopped would never take it
                 await link.wait_closed()
+            self._aside.shutdown(wait=False)
 
     def _awaited(self) -> list[asyncio.Future[Any]]:
         if self._seeking is not None:
@@ -253,13 +262,17 @@ class Submitter:
             self._send(self._link)
         elif self._seeking is None and self._gathered:
             self._seeking = asyncio.get_running_loop().create_task(self._seek())
+            self._seeking.add_done_callback(self._sought)
 
     async def _seek(self) -> None:
-        try:
-            while self._gathered and self._link is None:
-                await self._submit_or_connect()
-        finally:
-            self._seeking = None
+        while self._gathered and self._link is None:
+            await self._submit_or_connect()
+
+    def _sought(self, _: asyncio.Task[None]) -> None:
+        """Also where somebody cancelled all tasks of the loop: who ends may have more to submit."""
+        self._seeking = None
+        if not self._awaited():
+            self._gathered.clear()
         self._go_on()
 
     async def _submit_or_connect(self) -> None:
@@ -272,23 +285,29 @@ class Submitter:
         if self._link is None and (message := self._take()):
             try:
                 runs = [(_decode(run.common), run.payloads, run.keys) for run in message.runs]
-                answers = await asyncio.to_thread(
-                    call, self._config, _VERB, self._actor, clock=self._clock, runs=runs
+                answers = await self._blocking(
+                    partial(call, self._config, _VERB, self._actor, clock=self._clock, runs=runs)
                 )
+            except asyncio.CancelledError:
+                _tell_all(message, _cancelled())
+                raise
             except Exception as error:
                 _tell_all(message, error)
             else:
                 _tell(message, answers)
 
+    def _blocking(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        return asyncio.get_running_loop().run_in_executor(self._aside, copy_context().run, work)
+
     # ---- through the engine --------------------------------------------------------------------------------------
 
     async def _opened(self) -> AsyncLink | None:
         """A link to the engine that works on the database; None where none listens."""
-        holder = await asyncio.to_thread(DatabaseLock.holder, self._config.db)
+        holder = await self._blocking(partial(DatabaseLock.holder, self._config.db))
         if holder is None or holder.role != "engine":
             return None
         try:
-            link = await open_link(holder.socket)
+            link = await open_link(holder.socket, aside=self._aside)
         except NoEngine:
             return None  # it is starting, or just ended: `call` waits for it
         self._holder = holder
@@ -363,6 +382,14 @@ def _nothing() -> None:
     """Nobody is told of what arrives."""
 
 
+def _cancelled() -> Unavailable:
+    return Unavailable(
+        "what submits was cancelled before it knew of this task",
+        "it may or may not have been added",
+        "look first: taskdeck list; with a key it can safely be submitted again",
+    )
+
+
 def _text(payload: Any) -> str:
     """The JSON text of a payload. One that is such a text is not looked at here."""
     if isinstance(payload, str):
@@ -378,7 +405,10 @@ def _size(text: str) -> int:
 
 
 def _directory(named: str | os.PathLike[str] | None) -> str:
-    return os.getcwd() if named is None else os.path.abspath(named)
+    try:
+        return os.getcwd() if named is None else os.path.abspath(os.fspath(named))
+    except (TypeError, OSError) as error:
+        raise UsageError("the command has no directory to run in", str(error), "name one: cwd=…") from None
 
 
 def _utc(moment: datetime) -> str:

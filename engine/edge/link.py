@@ -22,6 +22,8 @@ from .frames import BadFrame, Cutter, LinkError, LinkLost, frame
 from .sockets import Peer, address, check_user, peer_of, remove_stale, socket_path
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from .serving import AsyncLink, Server, serve
 
 __all__ = [
@@ -158,14 +160,17 @@ def connect(path: str | os.PathLike[str], timeout: float) -> Link:
     return Link(sock)
 
 
-async def open_link(path: str | os.PathLike[str], timeout: float = 5.0) -> AsyncLink:
-    """`connect` for a loop, with the same errors."""
+async def open_link(
+    path: str | os.PathLike[str], timeout: float = 5.0, aside: Executor | None = None
+) -> AsyncLink:
+    """`connect` for a loop, with the same errors; in a thread of `aside`, or one of the loop's own."""
     import asyncio
 
     from .serving import AsyncLink
 
-    link = await asyncio.to_thread(connect, path, timeout)
-    _, made = await asyncio.get_running_loop().create_unix_connection(AsyncLink, sock=link.detach())
+    loop = asyncio.get_running_loop()
+    link = await loop.run_in_executor(aside, connect, path, timeout)
+    _, made = await loop.create_unix_connection(AsyncLink, sock=link.detach())
     return made
 
 

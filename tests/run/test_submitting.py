@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -391,6 +393,98 @@ async def test_who_closes_waits_for_what_is_under_way_and_nothing_is_taken_after
         assert ids([caller.result(), late.result()]) == [1, 2]
         with pytest.raises(UsageError, match="closed"):
             await deck.submit("page", 3)
+
+
+async def test_who_closes_is_not_held_up_by_what_nobody_awaits_and_the_engine_does_not_take(
+    tmp_path: Path,
+) -> None:
+    config, path, loop = configured(tmp_path), tmp_path / "e.sock", asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX) as stopped, DatabaseLock(config.db, socket=path) as lock:
+        stopped.setblocking(False)
+        stopped.bind(str(path))
+        stopped.listen()
+        assert lock.acquire()
+        deck = Submitter(config, BOT)
+        caller = asyncio.create_task(deck.submit("page", f'"{"x" * 4 * BYTES_AT_ONCE}"'))
+        peer, _ = await loop.sock_accept(stopped)
+        with peer:
+            while len(await loop.sock_recv(peer, 4096)) < 4096:  # until some of it has come
+                pass
+            caller.cancel()
+            await asyncio.wait([caller])
+            await asyncio.wait_for(deck.close(), 20)
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_callers_in_threads_are_served_when_they_hold_all_threads_of_the_loop(
+    tmp_path: Path, works: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    config = configured(tmp_path)
+    async with AsyncExitStack() as stack:
+        if works:
+            await stack.enter_async_context(engine_at(config, Answering()))
+        deck = await stack.enter_async_context(Submitter(config, BOT))
+
+        def from_a_thread() -> Added:
+            asked = deck.submit("page", 2) if works else deck.submit_command(["true"])
+            return asyncio.run_coroutine_threadsafe(asked, loop).result(20)
+
+        assert (await asyncio.to_thread(from_a_thread)).created
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1])
+async def test_where_all_tasks_of_the_loop_are_cancelled_what_they_submit_at_their_end_is_answered(
+    tmp_path: Path, after: float
+) -> None:
+    async with Submitter(configured(tmp_path), BOT) as deck:
+
+        async def worker() -> Added:
+            try:
+                while True:
+                    await deck.submit_command(["true"])
+            except asyncio.CancelledError:
+                return await deck.submit_command(["echo", "bye"])
+
+        workers = [asyncio.create_task(worker()) for _ in range(TASKS_AT_ONCE + 20)]
+        await asyncio.sleep(after)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+        ended, _ = await asyncio.wait(workers, timeout=20)
+        assert sum(not each.cancelled() and each.result().created for each in ended) in (0, len(workers))
+        assert len(ended) == len(workers)
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3, 9])
+async def test_who_looks_for_an_engine_may_be_cancelled_and_no_caller_waits_for_ever(
+    tmp_path: Path, passes: int
+) -> None:
+    async with Submitter(configured(tmp_path), BOT) as deck:
+        caller = asyncio.create_task(deck.submit_command(["true"]))
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        seeking = asyncio.all_tasks() - {asyncio.current_task(), caller}
+        for each in seeking:
+            each.cancel()
+        (answer,) = await asyncio.wait_for(asyncio.gather(caller, return_exceptions=True), 20)
+        assert isinstance(answer, Added | Unavailable)
+        assert (await asyncio.wait_for(deck.submit_command(["true"]), 20)).created
+
+
+async def test_a_command_without_a_directory_to_run_in_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    nowhere: Any = 5
+    async with Submitter(configured(tmp_path), BOT) as deck:
+        with pytest.raises(UsageError, match="no directory"):
+            await deck.submit_command(["true"], cwd=nowhere)
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        with pytest.raises(UsageError, match="no directory"):
+            await deck.submit_command(["true"])
 
 
 async def test_without_an_engine_each_is_written_or_refused_for_itself(tmp_path: Path) -> None:
