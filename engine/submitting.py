@@ -30,6 +30,7 @@ from .errors import NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
 from .rules import payloads
 from .rules.timing import utc_text
 from .run.messages import Call, Hello, Reply, encode, to_peer
+from .silence import Silence
 
 TASKS_AT_ONCE, BYTES_AT_ONCE = 256, 2**20
 """Tasks of one message at most, and from how many bytes on the next goes into another one."""
@@ -360,7 +361,11 @@ class Submitter:
         if left > 0:
             self._watch = self._clock.call_after(left, self._see_that_it_answers)
             return
-        self._lose(unanswered(silence_of(self._config, self._holder), _ASKED, {}))
+        silence = silence_of(self._config, self._holder)
+        unsent, self._gathered = self._gathered, deque[_Message]()
+        for message in unsent:  # or each group of them would wait as long again
+            _tell_all(message, _not_sent(silence))
+        self._lose(unanswered(silence, _ASKED, {}))
 
     def _lose(self, why: Unavailable) -> None:
         """The link is of no more use. What the engine had not begun by now it leaves alone."""
@@ -387,6 +392,14 @@ def _cancelled() -> Unavailable:
         "what submits was cancelled before it knew of this task",
         "it may or may not have been added",
         "look first: taskdeck list; with a key it can safely be submitted again",
+    )
+
+
+def _not_sent(silence: Silence) -> Unavailable:
+    return Unavailable(
+        f"the engine (pid {silence.pid}) takes no more tasks: {silence.what}",
+        "this one was not sent to it, and is not added",
+        silence.remedy,
     )
 
 

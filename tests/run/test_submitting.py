@@ -366,6 +366,21 @@ async def test_an_engine_that_is_silent_is_waited_for_no_longer_than_an_answer_m
         engine.may_answer.set()
 
 
+async def test_what_could_not_be_sent_to_an_engine_that_is_silent_waits_no_longer_than_what_was(
+    tmp_path: Path,
+) -> None:
+    engine = Answering()
+    engine.may_answer.clear()
+    async with submitting(tmp_path, engine, ManualClock()) as deck:
+        answers = await told(deck, range(6 * TASKS_AT_ONCE))
+        assert engine.links == 1
+        assert {(type(each), each.why) for each in answers} == {
+            (Unavailable, "it may still carry it out when it goes on"),
+            (Unavailable, "this one was not sent to it, and is not added"),
+        }
+        engine.may_answer.set()
+
+
 async def test_few_messages_are_under_way_at_once_and_what_comes_then_gathers(tmp_path: Path) -> None:
     engine = Answering()
     engine.may_answer.clear()
