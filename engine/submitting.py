@@ -34,6 +34,8 @@ from .silence import Silence
 
 TASKS_AT_ONCE, BYTES_AT_ONCE = 256, 2**20
 """Tasks of one message at most, and from how many bytes on the next goes into another one."""
+MOST_OF_ACTOR = 100
+"""Characters of the name of who submits."""
 MESSAGES_AT_ONCE = 4
 """How many may be under way to an engine: one is written while the next is prepared. What comes then gathers."""
 _VERB, _ASKED = "submit_each", "submit"
@@ -137,6 +139,10 @@ class Submitter:
     """
 
     def __init__(self, config: Config, actor: str, *, clock: Clock | None = None) -> None:
+        if not isinstance(actor, str) or not 0 < len(actor) <= MOST_OF_ACTOR or not actor.isprintable():
+            raise UsageError(
+                "who submits can't be named so", f"it is {str(actor)[:40]!r}", "name it like api:crawler"
+            )
         self._config = config
         self._actor = actor
         self._clock = clock or system_clock()

@@ -447,4 +447,3 @@ INSERT INTO schema_migration(name, applied) VALUES ('0010_checks_that_cost_less'
 INSERT INTO schema_migration(name, applied) VALUES ('0011_bandwidth_and_bytes', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0012_times_that_are_checked_faster', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
 INSERT INTO schema_migration(name, applied) VALUES ('0013_what_an_end_need_not_check_again', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));
-INSERT INTO schema_migration(name, applied) VALUES ('0014_dates_before_their_rows', strftime('%Y-%m-%d %H:%M:%f', 'now', 'localtime'));

@@ -22,7 +22,7 @@ from .events import AlikeEvents, Event, PendingEvent, append, payload_text
 if TYPE_CHECKING:
     from peewee import SqliteDatabase
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 13
 """Number of the newest migration; kept in `PRAGMA user_version`."""
 
 ENGINE = "engine"

@@ -564,3 +564,9 @@ def test_nothing_to_submit_and_what_is_no_run_is_refused_as_a_whole(tmp_path: Pa
     with pytest.raises(UsageError, match=r"nothing to add|these are no runs of tasks"):
         call(configured(tmp_path), "submit_each", BOT, runs=runs)
     assert not (tmp_path / "t.db").exists()
+
+
+@pytest.mark.parametrize("actor", [5, "", "api:" + "x" * 100, "api:\n", "api:\ud800"])
+def test_who_submits_has_a_name_that_can_be_shown(tmp_path: Path, actor: Any) -> None:
+    with pytest.raises(UsageError, match="name it like api:crawler"):
+        Submitter(configured(tmp_path), actor)

@@ -4,8 +4,9 @@ holds only what is dated.
 What changes a task writes the moment of the change as `updated_at`, and often as `started_at` or `finished_at` too; an end
 that was told with its beginning writes it into the attempt twice. The check of the other column is enough. `IS` and not `=`:
 to compare with NULL gives NULL, which a CHECK lets pass. Most tasks are due when they are added, and who asks what becomes
-due next does not look for them. Of the checks only the text of the schema is rewritten, since what the file holds does not
-change (sqlite.org/lang_altertable.html, section 7).
+due next does not look for them; what a clock that ran ahead has added may wait for a moment that comes before that. Of the
+checks only the text of the schema is rewritten, since what the file holds does not change
+(sqlite.org/lang_altertable.html, section 7).
 """
 
 SAME = {
@@ -32,7 +33,7 @@ def up(migrator, db):
     db.execute_sql("DROP INDEX task_due")
     db.execute_sql(
         "CREATE INDEX task_due ON task(next_run_at)"
-        " WHERE state IN ('PENDING','RETRYING') AND next_run_at > created_at"
+        " WHERE state IN ('PENDING','RETRYING') AND next_run_at <> created_at"
     )
 
 
