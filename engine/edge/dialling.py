@@ -15,8 +15,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..clock import SystemClock
+
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of a host is tried beside the first."""
+_HANDING_OVER = 5
+"""Turns of the loop after which a connection that was taken is handed over, with some to spare."""
+_CLOCK = SystemClock()
 _RESET = struct.pack("ii", 1, 0)
 """Linger for no time: what closes the socket resets the connection."""
 
@@ -33,6 +38,18 @@ async def _addresses(host: str, port: int) -> Sequence[Any]:
     with suppress(socket.gaierror):
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+async def end_listening(server: asyncio.Server) -> None:
+    """Close a server, with whoever was taken handed over: asyncio loses, and leaves open, a connection that it has taken and
+    not yet handed over when its server closes.
+    """
+    loop = asyncio.get_running_loop()
+    for listener in server.sockets:
+        loop.remove_reader(listener.fileno())  # nobody else is taken meanwhile
+    for _turn in range(_HANDING_OVER):
+        await _CLOCK.pause(0)
+    server.close()
 
 
 def cut(sock: socket.socket) -> None:

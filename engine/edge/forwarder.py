@@ -15,6 +15,7 @@ from typing import Protocol
 
 from ..clock import Clock
 from ..rules.route_errors import ErrorType
+from .dialling import end_listening
 from .exits import WEB, Exit
 from .probe_errors import Finding, Verdict
 from .proxy_requests import (
@@ -95,7 +96,7 @@ class Forwarder:
         """End at once: no byte passes any more when it returns."""
         self._closed = True
         if self._server is not None:
-            self._server.close()
+            await end_listening(self._server)
         ends = list(self._open)
         for one in ends:
             one.cancel()

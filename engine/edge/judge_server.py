@@ -20,6 +20,7 @@ from aiohttp import web
 from ..errors import Unavailable, UsageError
 from ..rules.hosts import with_port
 from ..rules.patterns import pattern
+from .dialling import end_listening
 
 if TYPE_CHECKING:
     from aiohttp.web_protocol import RequestHandler
@@ -115,7 +116,7 @@ class JudgeServer:
 
     async def __aexit__(self, *_: object) -> None:
         for server in self._servers:
-            server.close()
+            await end_listening(server)
         await self._door.shutdown(0)
         self._door.end()
 

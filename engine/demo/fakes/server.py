@@ -12,6 +12,7 @@ from typing import Self
 from weakref import WeakSet
 
 from ...clock import SystemClock
+from ...edge.dialling import end_listening
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -20,8 +21,7 @@ Ends = tuple[Reader, Writer]
 
 CLOCK = SystemClock()
 LAST_TURNS = 5
-"""Turns of the loop in which who connected a moment ago is let in: asyncio loses a connection that it has taken, and not yet
-handed over, when the server closes."""
+"""Turns of the loop in which who connected a moment ago is let in."""
 DRIP_PAUSE = 0.02
 """Seconds between two bytes of a drip."""
 
@@ -76,9 +76,9 @@ class FakeServer:
 
     async def leave(self) -> None:
         """Leave the port: who connects from now on is refused. Nobody else gets it meanwhile."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            await end_listening(server)
 
     async def hang_up(self) -> None:
         """End all connections."""
