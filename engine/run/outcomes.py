@@ -29,7 +29,7 @@ from ..rules.tasks import (
     TaskState,
 )
 from ..rules.timing import add_seconds
-from ..store import attempts, circuits, requests, routes, tasks
+from ..store import attempts, circuits, operations, requests, routes, tasks
 from ..store.rollback import ending_of
 from ..store.tasks import ENGINE, NO_LEASE
 from ..store.transaction import Transaction
@@ -75,6 +75,7 @@ class Outcomes:
             self._rolled_back(tx, task, ending, outcome)
         else:
             getattr(self, f"_{outcome.kind}")(tx, task, outcome)
+        operations.doubt_open_ones(tx, task["fence"], "ended")  # its worker has settled what it knew of
         self._settle_wishes(tx, task)
 
     def _rolled_back(self, tx: Transaction, task: Task, ending: Ending, outcome: Outcome) -> None:

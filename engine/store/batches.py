@@ -22,6 +22,7 @@ from ..rules.timing import seconds_between
 from .attempts import CLOSE, OPEN
 from .events import AlikeEvents
 from .inserting import insert_columns
+from .operations import BEGUN
 from .tasks import LET_GO, Waiting, leased
 from .transaction import ENGINE, Transaction
 
@@ -40,11 +41,13 @@ _PLAIN = (
     f" WHERE id IN {THESE('?1')} AND state = 'RUNNING' AND worker_id IS NOT NULL AND wanted IS NULL AND ending IS NULL"
     " AND target = ''"
     " AND NOT EXISTS (SELECT 1 FROM request WHERE request.task_id = task.id AND done_at IS NULL)"
+    f" AND NOT EXISTS (SELECT 1 FROM operation WHERE {BEGUN} AND operation.task_id = task.id)"
     " AND NOT EXISTS (SELECT 1 FROM resource_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING'))"
     " AND NOT EXISTS (SELECT 1 FROM route_slot s WHERE s.fence = task.fence AND s.state IN ('LEASED','RUNNING')) ORDER BY id"
 )
 _UNTOUCHED = (
     "SELECT NOT EXISTS (SELECT 1 FROM request WHERE task_id IS NOT NULL AND done_at IS NULL)"
+    f" AND NOT EXISTS (SELECT 1 FROM operation WHERE {BEGUN})"
     " AND NOT EXISTS (SELECT 1 FROM resource_slot WHERE state IN ('LEASED','RUNNING'))"
     " AND NOT EXISTS (SELECT 1 FROM route_slot WHERE state IN ('LEASED','RUNNING'))"
 )

@@ -9,7 +9,7 @@ from ..rules.timing import seconds_between
 from .tasks import family_scope
 from .transaction import Transaction
 
-_OPEN = "state IN ('BEGUN','IN_DOUBT') AND state = 'BEGUN'"
+BEGUN = "state IN ('BEGUN','IN_DOUBT') AND state = 'BEGUN'"
 """The first half is spelled as in the index of the open ones, or all that were ever done are read."""
 _UPDATE = "UPDATE operation INDEXED BY operation_open"
 
@@ -51,13 +51,13 @@ def settle(tx: Transaction, operation_id: int, state: str, result: str | None) -
 
 def doubt_open_ones(tx: Transaction, fence: int, reason: str) -> None:
     """What an attempt that is gone had begun and not recorded is in doubt from now on, and an event says so."""
-    _tell(tx, _doubt(tx, f"{_OPEN} AND fence = ?", fence), reason)
+    _tell(tx, _doubt(tx, f"{BEGUN} AND fence = ?", fence), reason)
 
 
 def forget_open_ones(tx: Transaction, fence: int) -> None:
     """What was begun with the claim of an attempt that never started has certainly not happened."""
     tx.connection.execute(
-        f"{_UPDATE} SET state = 'NOT_DONE', ended_at = ? WHERE {_OPEN} AND fence = ?",
+        f"{_UPDATE} SET state = 'NOT_DONE', ended_at = ? WHERE {BEGUN} AND fence = ?",
         (tx.now, fence),
     )
 
@@ -65,7 +65,7 @@ def forget_open_ones(tx: Transaction, fence: int) -> None:
 def doubt_without_attempt(tx: Transaction, reason: str) -> None:
     """Operations that were begun by attempts which have ended since: in doubt as well, and an event says so of each."""
     ended = "EXISTS (SELECT 1 FROM attempt WHERE attempt.id = attempt_id AND attempt.ended_at IS NOT NULL)"
-    _tell(tx, _doubt(tx, f"{_OPEN} AND {ended}"), reason)
+    _tell(tx, _doubt(tx, f"{BEGUN} AND {ended}"), reason)
 
 
 def _tell(tx: Transaction, doubted: list[tuple[int, str]], reason: str) -> None:

@@ -16,7 +16,7 @@ from taskdeck.engine.rules.new_task import new_task
 from taskdeck.engine.rules.tasks import TaskState
 from taskdeck.engine.run import control
 from taskdeck.engine.run.losing import take_all
-from taskdeck.engine.run.messages import Outcome, Save, Started
+from taskdeck.engine.run.messages import OperationBegin, Outcome, Save, Started
 from taskdeck.engine.run.outcomes import Outcomes
 from taskdeck.engine.run.recording import Recorder
 from taskdeck.engine.store import attempts, batches, tasks
@@ -302,3 +302,24 @@ def test_tasks_that_are_handed_in_together_are_the_same_as_one_by_one(tmp_path: 
     assert found[0] == found[1]
     payloads = {json.loads(row[7]).get("scheduled_at") for row in found[0]["event"]}
     assert payloads == {None, LATER}
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("kind", ["succeeded", "failed", "drained"])
+def test_what_an_attempt_had_begun_and_its_worker_never_settled_is_in_doubt_however_it_ends(
+    scratch: Scratch, kind: str, is_known: bool
+) -> None:
+    scratch.add()
+    engine = Engine(scratch)
+    (run,) = engine.tick()
+    if is_known:
+        engine.recorder.begun(engine.plain)
+    engine.begin(run)
+    engine.tell(OperationBegin(1, run.task_id, run.fence, "upload"))
+    if kind == "failed":
+        engine.fail(run)
+    else:
+        engine.end(run, kind)
+    assert scratch.query("SELECT operation_key, state FROM operation") == [("upload", "IN_DOUBT")]
+    told = "SELECT task_id FROM event_log WHERE event_type = 'OPERATION_IN_DOUBT'"
+    assert scratch.query(told) == [(run.task_id,)]
