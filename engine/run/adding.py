@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
 from ..config import Config
-from ..errors import InvalidPayload, TaskdeckError
+from ..errors import InvalidPayload, TaskdeckError, UsageError
 from ..rules.fitting import doubtful, surely_all_fit
 from ..rules.new_task import NewTask
 from ..rules.selection import COMMAND_TYPE
@@ -44,31 +44,38 @@ def add(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitabl
 
 def add_each(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
     """The same for runs whose tasks stand each for itself: for each its new id, its answer or its error, as it is told."""
-    if asked := _surely_fitting_runs(engine, calls):
+    read = [(_runs_or_refusal(args.get("runs")), actor) for args, actor in calls]
+    if asked := _surely_fitting_runs(engine, read):
         return _submit_runs(engine, asked)
     wishes: list[tuple[Any, str]] = []
     counts: list[int | Exception] = []
-    for args, actor in calls:
-        try:
-            found = submission.prepare_each(
-                submission.specs_of(args.get("runs")), engine.redactor, engine.alike
-            )
-        except Exception as error:
-            counts.append(error)
+    for runs, actor in read:
+        if isinstance(runs, Exception):
+            counts.append(runs)
             continue
+        found = submission.prepare_each(submission.specs_of(runs), engine.redactor, engine.alike)
         counts.append(len(found))
         wishes += _each_alone(found, actor)
     return _answer_each(_submit_wishes(engine, wishes) if wishes else None, counts)
 
 
+def _runs_or_refusal(told: Any) -> submission.Runs | UsageError:
+    try:
+        return submission.read_runs(told)
+    except UsageError as error:  # the other calls are not refused for it
+        return error
+
+
 def _surely_fitting_runs(
-    engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]
+    engine: Engine, read: Sequence[tuple[submission.Runs | UsageError, str]]
 ) -> list[tuple[list[Run], str]]:
     """The runs of each call, with its actor; empty where each task is to be looked at by itself."""
     found: list[tuple[list[Run], str]] = []
-    for args, actor in calls:
+    for told, actor in read:
+        if isinstance(told, UsageError):
+            return []
         try:
-            runs = submission.prepare_runs(args.get("runs"), engine.redactor, engine.alike)
+            runs = submission.prepare_runs(told, engine.redactor, engine.alike)
         except TaskdeckError:  # it is told where each is looked at by itself
             return []
         if not runs or not all(
@@ -189,7 +196,7 @@ def add_each_directly(
     config: Config, runs: Any, actor: str, redactor: Any, clock: Clock
 ) -> list[dict[str, Any]]:
     """The same for runs whose tasks stand each for itself: for each its answer, or its error as it is told."""
-    found = _prepare_each_alone(config, submission.specs_of(runs), redactor, clock)
+    found = _prepare_each_alone(config, submission.specs_of(submission.read_runs(runs)), redactor, clock)
     return _submit_each_alone(config, _each_alone(found, actor), redactor, clock)
 
 

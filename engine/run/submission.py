@@ -69,7 +69,7 @@ def prepare(specs: Any, redactor: Redactor, alike: dict[Any, Kind] | None = None
     `alike` keeps what was looked at once, for the next lists of the same caller.
     """
     if not isinstance(specs, _LISTS) or isinstance(specs, str) or not specs:
-        raise UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
+        raise _nothing_to_add()
     alike = {} if alike is None else alike
     if len(specs) == 1:
         return [_prepare_alike(specs[0], redactor, alike)]
@@ -96,9 +96,7 @@ def prepare_each(
     try:
         return [*prepare(specs, redactor, alike)]
     except Exception:
-        if not specs:
-            raise
-    return [_prepared_or_refused(spec, redactor, alike) for spec in specs]
+        return [_prepared_or_refused(spec, redactor, alike) for spec in specs]
 
 
 def _prepared_or_refused(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) -> NewTask | Exception:
@@ -108,11 +106,28 @@ def _prepared_or_refused(spec: Any, redactor: Redactor, alike: dict[Any, Kind]) 
         return error
 
 
-def specs_of(runs: Any) -> list[dict[str, Any]]:
-    """The specs that are told as `Runs`. Raises `UsageError` where these are none."""
+def read_runs(told: Any) -> Runs:
+    """What is told as `Runs`. Raises `UsageError` where these are none, or no task stands in them."""
+    try:
+        runs = msgspec.convert(told, Runs)
+    except msgspec.ValidationError as error:
+        raise UsageError("these are no runs of tasks", str(error)) from None
+    if any(keys is not None and len(keys) != len(payloads) for _, payloads, keys in runs):
+        raise UsageError("these are no runs of tasks", "there is not a key for each payload")
+    if not any(payloads for _, payloads, _ in runs):
+        raise _nothing_to_add()
+    return runs
+
+
+def _nothing_to_add() -> UsageError:
+    return UsageError("nothing to add", remedy="taskdeck add -- COMMAND, or taskdeck add TYPE JSON")
+
+
+def specs_of(runs: Runs) -> list[dict[str, Any]]:
+    """The specs of these runs, one by one."""
     return [
         _spec(common, *own)
-        for common, payloads, keys in _read_runs(runs)
+        for common, payloads, keys in runs
         for own in zip(payloads, keys or [None] * len(payloads), strict=True)
     ]
 
@@ -122,23 +137,13 @@ def _spec(common: Mapping[str, Any], payload: str | None, key: str | None) -> di
     return {**common, **{name: value for name, value in own.items() if value is not None}}
 
 
-def _read_runs(told: Any) -> Runs:
-    try:
-        runs = msgspec.convert(told, Runs)
-    except msgspec.ValidationError as error:
-        raise UsageError("these are no runs of tasks", str(error)) from None
-    if any(keys is not None and len(keys) != len(payloads) for _, payloads, keys in runs):
-        raise UsageError("these are no runs of tasks", "there is not a key for each payload")
-    return runs
+def prepare_runs(runs: Runs, redactor: Redactor, alike: Mapping[Any, Kind]) -> list[Run]:
+    """Check runs of many tasks each, without keys, with plain payloads, and of kinds that were looked at before.
 
-
-def prepare_runs(runs: Any, redactor: Redactor, alike: Mapping[Any, Kind]) -> list[Run]:
-    """Check `Runs` of many tasks each, without keys, with plain payloads, and of kinds that were looked at before.
-
-    Empty where each task is to be looked at by itself. Raises `UsageError` where these are no runs.
+    Empty where each task is to be looked at by itself.
     """
     prepared: list[Run] = []
-    for common, payloads, keys in _read_runs(runs):
+    for common, payloads, keys in runs:
         given = [payload for payload in payloads if payload is not None]
         if keys or "key" in common or not FEWEST <= len(given) == len(payloads):
             return []

@@ -108,30 +108,28 @@ def begin_all(
     the log lies. Returns those that begin, in the given order.
     """
     check(waiting[0].id, PENDING, RUNNING, "dispatched", ENGINE)
-    ids = sorted(row.id for row in waiting)
+    # The fences grow with the ids, and attempts and events tell them in that order.
+    in_order = sorted(waiting, key=attrgetter("id"))
+    ids = [row.id for row in in_order]
     ahead, held = tx.next_fences_of(ids), leased(tx, worker_id, lease)
     sql = _BEGIN.format("".join(f", {column} = :{column}" for column in held))
     given = {**held, "ahead": ahead, "now": tx.now, "these": as_json(ids)}
     payloads = dict(tx.connection.execute(sql, given).fetchall())
     if not payloads:
         return []
-    rows = [row for row in waiting if row.id in payloads]
-    in_order = sorted(rows, key=attrgetter("id"))  # in which the fences grow, hence also attempts and events
+    rows = [row for row in in_order if row.id in payloads]
     begun = [
         Plain(row.id, ahead + row.id, worker_id, row.attempt + 1, row.retry_count, row.started_at or tx.now)
-        for row in in_order
+        for row in rows
     ]
     paths = [path_of(each.task_id, each.attempt) for each in begun]
     last = _open(tx, begun, worker_id, paths)
     for number, those in groupby(begun, attrgetter("attempt")):
         tx.add([_dispatched(list(those), number, worker_id, tx.now)])
-    first = last - len(begun) + 1  # of one statement after the other, with nobody between
-    texts = [payloads[row.id] for row in in_order]
-    found = list(map(Begun, in_order, begun, range(first, last + 1), paths, texts))
-    if in_order == rows:
-        return found
-    by_id = {each.row.id: each for each in found}
-    return [by_id[row.id] for row in rows]
+    attempts = range(last - len(begun) + 1, last + 1)  # of one statement after the other, with nobody between
+    texts = [payloads[row.id] for row in rows]
+    found = {each.row.id: each for each in map(Begun, rows, begun, attempts, paths, texts)}
+    return [found[row.id] for row in waiting if row.id in found]
 
 
 def _open(tx: Transaction, begun: Sequence[Plain], worker_id: int, paths: Sequence[str]) -> int:
