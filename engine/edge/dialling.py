@@ -11,16 +11,21 @@ import fcntl
 import socket
 import struct
 import termios
-from collections.abc import Sequence
+from asyncio.trsock import TransportSocket
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ..clock import SystemClock
 
+Socket = socket.socket | TransportSocket
+
 HAPPY_EYEBALLS = 0.25
 """Seconds before a second address of a host is tried beside the first."""
 _HANDING_OVER = 5
 """Turns of the loop after which a connection that was taken is handed over, with some to spare."""
+_CLOSING = 10
+"""Turns of the loop in which transports notice that they were cut off, at most: two or three, unless one is not read."""
 _CLOCK = SystemClock()
 _RESET = struct.pack("ii", 1, 0)
 """Linger for no time: what closes the socket resets the connection."""
@@ -52,7 +57,15 @@ async def end_listening(server: asyncio.Server) -> None:
     server.close()
 
 
-def cut(sock: socket.socket) -> None:
+async def until_closed(sockets: Collection[Socket]) -> None:
+    """Let the transports close that were cut off: a few turns of the loop, and no more where one stays."""
+    for _turn in range(_CLOSING):
+        if all(sock.fileno() < 0 for sock in sockets):
+            return
+        await _CLOCK.pause(0)
+
+
+def cut(sock: Socket) -> None:
     """End a connection whatever its transport waits for: a handshake, the goodbye of a silent peer. It closes by itself then.
 
     To close the socket instead would take the descriptor from under a transport that still watches it.
@@ -67,6 +80,6 @@ def cut(sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_RDWR)
 
 
-def _has_unread(sock: socket.socket) -> bool:
+def _has_unread(sock: Socket) -> bool:
     (count,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
     return count > 0

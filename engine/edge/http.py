@@ -18,10 +18,9 @@ from weakref import WeakSet
 
 from msgspec import Struct
 
-from ..clock import SystemClock
 from ..errors import Unavailable
 from . import tls_in_tls
-from .dialling import cut
+from .dialling import cut, until_closed
 from .exits import SOCKS4, SOCKS5, WEB, Exit, Scheme, secret_url
 from .traffic import Traffic
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
         ClientTimeout,
         TraceConfig,
     )
-
-TURNS = 10
-"""Turns of the loop in which transports notice that they were cut off, at most: two or three, unless one is not read."""
 
 
 class Timeouts(Struct, frozen=True):
@@ -168,10 +164,7 @@ def _end_all_with(connector: BaseConnector, sockets: WeakSet[socket.socket]) -> 
         for sock in sockets:
             cut(sock)
         await close(**options)
-        for _ in range(TURNS):
-            if all(sock.fileno() < 0 for sock in sockets):
-                return
-            await SystemClock().pause(0)
+        await until_closed(sockets)
 
     connector.close = close_all
 

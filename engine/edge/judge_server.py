@@ -13,14 +13,13 @@ import os
 import re
 import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
-from weakref import WeakSet
 
 from aiohttp import web
 
 from ..errors import Unavailable, UsageError
 from ..rules.hosts import with_port
 from ..rules.patterns import pattern
-from .dialling import end_listening
+from .dialling import Socket, cut, end_listening, until_closed
 
 if TYPE_CHECKING:
     from aiohttp.web_protocol import RequestHandler
@@ -118,7 +117,7 @@ class JudgeServer:
         for server in self._servers:
             await end_listening(server)
         await self._door.shutdown(0)
-        self._door.end()
+        await self._door.end()
 
 
 class _Door(web.Server):
@@ -128,20 +127,34 @@ class _Door(web.Server):
         super().__init__(_answer, **options)
         self._most = most
         self._longest = longest
-        self._transports: WeakSet[asyncio.Transport] = WeakSet()
+        self._open: dict[RequestHandler, tuple[asyncio.Transport, Socket]] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        self._transports.add(transport)
+        self._open[handler] = transport, transport.get_extra_info("socket")
         if len(self.connections) > self._most:
             transport.abort()
         else:
-            asyncio.get_running_loop().call_later(self._longest, transport.abort)
+            asyncio.get_running_loop().call_later(self._longest, self._hang_up, handler)
 
-    def end(self) -> None:
-        """End all connections at once, those too that are saying goodbye."""
-        for transport in self._transports:
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._open.pop(handler, None)
+
+    def _hang_up(self, handler: RequestHandler) -> None:
+        if handler in self._open:
+            transport, sock = self._open[handler]
             transport.abort()
+            cut(
+                sock
+            )  # aiohttp may have closed it twice, and asyncio aborts no such connection where it is TLS
+
+    async def end(self) -> None:
+        """End all connections at once, those too that are saying goodbye."""
+        sockets = [sock for _, sock in self._open.values()]
+        for handler in list(self._open):
+            self._hang_up(handler)
+        await until_closed(sockets)
 
 
 async def _answer(request: web.BaseRequest) -> web.StreamResponse:

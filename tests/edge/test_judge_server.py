@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -139,6 +142,37 @@ async def test_checks_of_a_real_exit_pass_over_tls() -> None:
         )
         assert (result.ok, result.exit_ip, result.verified) == (True, "127.0.0.7", True), result.detail
         assert (await probe(exit, [Judge(judge.url("/204"), status=204)], tls=client_context())).ok
+
+
+def asked_over_tls(judge: JudgeServer) -> ssl.SSLSocket:
+    """A connection on which everything is said but the goodbye, which this peer keeps to itself."""
+    caller = client_context().wrap_socket(
+        socket.create_connection(judge.places[0]), server_hostname="127.0.0.1"
+    )
+    caller.sendall(b"GET /204 HTTP/1.1\r\nhost: a\r\n\r\n")
+    while caller.recv(65536):
+        pass
+    return caller
+
+
+def hung_up(caller: socket.socket, within: float) -> bool:
+    """Has the other side closed the connection itself, beneath TLS?"""
+    poll = select.poll()
+    poll.register(caller, select.POLLRDHUP)
+    return bool(poll.poll(within * 1000))
+
+
+async def test_a_peer_without_a_goodbye_does_not_outlast_the_judge() -> None:
+    async with JudgeServer([Listen("127.0.0.1", 0)], server_context()) as judge:
+        caller = await asyncio.to_thread(asked_over_tls, judge)
+    with caller:
+        assert hung_up(caller, within=0)
+
+
+async def test_a_peer_without_a_goodbye_is_hung_up_on() -> None:
+    async with JudgeServer([Listen("127.0.0.1", 0)], server_context(), longest=0.05) as judge:
+        with await asyncio.to_thread(asked_over_tls, judge) as caller:
+            assert await asyncio.to_thread(hung_up, caller, within=20)
 
 
 @needs_ipv6

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from taskdeck.engine.rules.settings import EngineSettings, TaskdeckSettings
 from taskdeck.engine.run import launcher, launches, stopping, supervisors
 from taskdeck.engine.run.launches import Launches
 from taskdeck.engine.run.outlived import Outlived
+from tests.journeys.decks import process_state
 
 DIES = "import os; print('died', flush=True); os._exit(9)"
 STARTS_SLOWLY = """
@@ -66,6 +68,25 @@ def supervised(database: Path, engine: str) -> Iterator[subprocess.Popen[str]]:
                     identity.kill(engine_process, signal.SIGKILL)
 
 
+def hold_at_rest(supervisor: subprocess.Popen[str]) -> None:
+    """Stop it while it rests between two engines: however busy the machine is, no other one comes meanwhile."""
+    while supervisor.poll() is None:
+        if rests(supervisor, "S"):
+            supervisor.send_signal(signal.SIGSTOP)
+            while process_state(supervisor.pid) == "S":
+                time.sleep(0.001)
+            if rests(supervisor, "T"):
+                return
+            supervisor.send_signal(signal.SIGCONT)
+        time.sleep(0.001)
+    raise AssertionError(f"it has ended: {supervisor.returncode}")
+
+
+def rests(supervisor: subprocess.Popen[str], state: str) -> bool:
+    children = Path(f"/proc/{supervisor.pid}/task/{supervisor.pid}/children")
+    return not children.read_text() and process_state(supervisor.pid) == state
+
+
 def never() -> Outlived:
     raise AssertionError("this is not its turn")
 
@@ -75,6 +96,7 @@ def test_a_supervisor_that_rests_is_ended_before_what_outlived_its_engine(config
         assert process.stdout
         for _ in range(4):  # now it rests 0.8 s
             assert process.stdout.readline() == "died\n"
+        hold_at_rest(process)
         seen: list[bool] = []
 
         def end_outlived() -> Outlived:

@@ -21,7 +21,7 @@ from taskdeck.tui.deck.widgets.lines import StatusLine
 from taskdeck.tui.deck.widgets.panes import ResourceTable
 from tests.faults import fault
 from tests.inventoried import Inventory
-from tests.run.test_stopping import DIES, supervised
+from tests.run.test_stopping import DIES, hold_at_rest, supervised
 from tests.seeded import Seed
 from tests.tui.deck.decks import Open, deck, settings
 from tests.tui.deck.hostile import HOSTILE, UNWANTED
@@ -597,12 +597,11 @@ async def _typed_fast(opened: Open, first: str, turns: int, *others: str) -> Non
 
 async def test_stop_ends_the_supervisor_of_an_engine_that_died_before_it_starts_another(seed: Seed) -> None:
     async with deck(seed.path) as opened:
-        await opened.press(
-            "colon", *"stop"
-        )  # one that dies over and over is given up after a second and a half
+        await opened.press("colon", *"stop")
         with supervised(seed.path, DIES) as supervisor:
             assert supervisor.stdout
             assert supervisor.stdout.readline() == "died\n"
+            hold_at_rest(supervisor)
             await opened.press("enter")
             await opened.reads(f"its supervisor was ended before another came: pid {supervisor.pid}")
             assert supervisor.wait(5) == 0
