@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from taskdeck.engine import Submitter
 from taskdeck.engine.commands import call
@@ -38,13 +39,14 @@ def benchmark(options: argparse.Namespace) -> Benchmark:
             "file": lambda folder: file(folder, count),
             "list": lambda folder: in_process(folder, "--list", count),
             "engine": lambda folder: through_engine(folder, count),
-            "alone": lambda folder: in_process(folder, "--coroutines", count // 25),
+            "alone": lambda folder: in_process(folder, "--alone", count),
             "huey": huey,
         },
         (
             Bar("`add -f`, whole process, of raw", ratio("file.submit", "raw.submit"), least=0.5),
             Bar("call with a list, of raw", ratio("list.submit", "raw.submit"), least=0.5),
             Bar("64 coroutines against huey", ratio("engine.one_by_one", "huey.one_by_one"), least=10),
+            Bar("the same without an engine", ratio("alone.one_by_one", "huey.one_by_one"), least=10),
         ),
     )
 
@@ -95,15 +97,19 @@ def main() -> None:
         call(config, "submit", "cli:bench", specs=specs)
         print(json.dumps({"submit": count / (perf_counter() - began)}))
         return
-    print(json.dumps({"one_by_one": count / asyncio.run(singly(config, count))}))
+    dated = {} if how == "--alone" else {"not_before": LATER}
+    print(json.dumps({"one_by_one": count / asyncio.run(singly(config, count, **dated))}))
 
 
-async def singly(config: Config, count: int) -> float:
-    """Submit each by itself, 64 at a time, each waiting for its own answer; seconds."""
+async def singly(config: Config, count: int, **fields: Any) -> float:
+    """Submit each by itself, 64 at a time, each waiting for its own answer; seconds.
+
+    `fields`: a date, where an engine would begin what has none.
+    """
 
     async def caller(deck: Submitter, first: int) -> None:
         for number in range(first, count, CALLERS):
-            await deck.submit("noop", number, not_before=LATER)
+            await deck.submit("noop", number, **fields)
 
     async with Submitter(config, actor="api:bench") as deck:
         began = perf_counter()

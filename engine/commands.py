@@ -54,7 +54,8 @@ PING_WITHIN = 5.0
 """Seconds in which it says of itself how it is: one that can't is told of as silent."""
 DOUBT_AFTER = 1.0
 """Seconds after which one that has not answered a verb is asked how it is."""
-_PAUSE = 0.02
+PAUSE = 0.02
+"""Seconds between two looks whether it is free."""
 _IN_PARTS = ("route_check",)
 _AWAITED = ("stop", "restart", "ping", "route_check")
 """What only an engine can do, and one that is on its way as well."""
@@ -77,28 +78,39 @@ def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict
     clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
     coming = _coming(config.db)
-    while True:
-        holder = DatabaseLock.holder(config.db)
-        if holder is not None and holder.role == "engine":
-            try:
-                return _through_engine(config, holder, verb, args, actor)
-            except NoEngine:
-                pass  # it is starting and does not listen yet, or just ended
-        else:
-            refuse_unfit_disk(config)
-            refuse_what_is_no_database(config.db)
-            refuse_what_is_read_only(config.db)
-            lock = DatabaseLock(config.db, role="cli")
-            if take(lock):
-                with lock:
-                    if not _may_come(config, verb) or clock.monotonic() > deadline or not coming():
-                        return _directly(config, verb, args, actor, clock)
-        if clock.monotonic() > deadline:
-            raise Unavailable(
-                f"{config.db} is held and its holder does not answer",
-                remedy="try again; see: taskdeck status",
-            )
-        clock.sleep(_PAUSE)
+    with DatabaseLock(config.db, role="cli") as lock:
+        while True:
+            holder = DatabaseLock.holder(config.db)
+            if holder is not None and holder.role == "engine":
+                try:
+                    return _through_engine(config, holder, verb, args, actor)
+                except NoEngine:
+                    pass  # it is starting and does not listen yet, or just ended
+            else:
+                see_that_it_can_be_written(config)
+                if not take(lock):
+                    lock.ask()
+                elif not _may_come(config, verb) or clock.monotonic() > deadline or not coming():
+                    return _directly(config, verb, args, actor, clock)
+                else:
+                    lock.release()
+            if clock.monotonic() > deadline:
+                raise held_by_somebody(config)
+            clock.sleep(PAUSE)
+
+
+def see_that_it_can_be_written(config: Config) -> None:
+    """Raise for a database that is none, or lies where none may be written."""
+    refuse_unfit_disk(config)
+    refuse_what_is_no_database(config.db)
+    refuse_what_is_read_only(config.db)
+
+
+def held_by_somebody(config: Config) -> Unavailable:
+    """What is told where the lock is not to be had."""
+    return Unavailable(
+        f"{config.db} is held and its holder does not answer", remedy="try again; see: taskdeck status"
+    )
 
 
 def _coming(database: Path) -> Callable[[], bool]:
@@ -225,18 +237,18 @@ def restore(
 
     clock = clock or system_clock()
     deadline = clock.monotonic() + PATIENCE
-    lock = DatabaseLock(config.db, role="cli")
-    while not take(lock):
-        holder = DatabaseLock.holder(config.db)
-        if (holder is not None and holder.role == "engine") or clock.monotonic() > deadline:
-            pid = f" (pid {holder.pid})" if holder else ""
-            raise AlreadyRunning(
-                f"an engine works on {config.db}{pid}",
-                "a database is replaced only while nobody works on it",
-                "first: taskdeck stop",
-            )
-        clock.sleep(_PAUSE)
-    with lock:
+    with DatabaseLock(config.db, role="cli") as lock:
+        while not take(lock):
+            holder = DatabaseLock.holder(config.db)
+            if (holder is not None and holder.role == "engine") or clock.monotonic() > deadline:
+                pid = f" (pid {holder.pid})" if holder else ""
+                raise AlreadyRunning(
+                    f"an engine works on {config.db}{pid}",
+                    "a database is replaced only while nobody works on it",
+                    "first: taskdeck stop",
+                )
+            lock.ask()
+            clock.sleep(PAUSE)
         if living := supervisors.living(config.db):
             raise AlreadyRunning(
                 f"a supervisor (pid {living[0].pid}) starts an engine on {config.db} again",
@@ -432,7 +444,7 @@ def _in_engine(verb: str) -> Any:
 def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock: Clock) -> Any:
     if verb in _AWAITED:
         raise NoEngine("no engine runs on this database", f"{config.db} is free", "start one: taskdeck run")
-    if verb not in _UNITS and verb not in ("submit", "submit_each", "prune"):
+    if verb not in _UNITS and verb not in ("submit", "prune"):
         raise UsageError(f"there is no verb {verb!r}")
     if verb not in _BEGINNING and not config.db.exists():
         raise _no_database(config.db)
@@ -441,8 +453,6 @@ def _directly(config: Config, verb: str, args: dict[str, Any], actor: str, clock
     redactor = make_redactor(config)
     if verb == "submit":
         return adding.add_directly(config, args.get("specs"), actor, redactor, clock)
-    if verb == "submit_each":
-        return adding.add_each_directly(config, args.get("runs"), actor, redactor, clock)
     if verb == "prune":
         result = _prune_alone(config, args, actor, clock)
     else:
@@ -724,7 +734,7 @@ _UNITS: Mapping[str, Any] = {
     "route_import": _route_import,
 }
 
-_BEGINNING = frozenset({"submit", "submit_each", "route_add", "route_import"})
+_BEGINNING = frozenset({"submit", "route_add", "route_import"})
 """What may make the database."""
 
 ENGINE_VERBS: Mapping[str, Any] = {

@@ -21,14 +21,16 @@ import msgspec
 
 from . import __version__, commands
 from .clock import Clock, Timer, system_clock
-from .commands import call, refuse_too_large, silence_of, unanswered, unknown_fate
+from .commands import PATIENCE, held_by_somebody, refuse_too_large, silence_of, unanswered, unknown_fate
 from .config import Config
 from .edge.frames import MAX_BODY
 from .edge.link import AsyncLink, open_link
 from .edge.locks import DatabaseLock, Holder
+from .embedded import Embedded, GaveWay, Judge, Known, warm_up
 from .errors import NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
 from .rules import payloads
 from .rules.timing import utc_text
+from .run import adding
 from .run.messages import Call, Hello, Reply, encode, to_peer
 from .silence import Silence
 
@@ -37,7 +39,7 @@ TASKS_AT_ONCE, BYTES_AT_ONCE = 256, 2**20
 MOST_OF_ACTOR = 100
 """Characters of the name of who submits."""
 MESSAGES_AT_ONCE = 4
-"""How many may be under way to an engine: one is written while the next is prepared. What comes then gathers."""
+"""How many may be under way: one is written while the next is prepared. What comes then gathers."""
 _VERB, _ASKED = "submit_each", "submit"
 """What the engine is asked for, and how it is called where who submitted is told of it."""
 _ENVELOPE = 1024
@@ -89,14 +91,18 @@ class _Run:
 
     def told(self) -> list[Any]:
         """As an engine takes it (`run.submission.Runs`)."""
-        has_keys = self.keys.count(None) < len(self.keys)
-        return [msgspec.Raw(self.common), self.payloads, self.keys if has_keys else None]
+        return [msgspec.Raw(self.common), self.payloads, self.keys_or_none]
+
+    @property
+    def keys_or_none(self) -> list[str | None] | None:
+        """The keys, if there is any."""
+        return self.keys if self.keys.count(None) < len(self.keys) else None
 
 
 class _Message:
     """Tasks that travel together."""
 
-    __slots__ = ("number", "runs", "since", "size", "waiting")
+    __slots__ = ("number", "put_back", "runs", "since", "size", "waiting")
 
     def __init__(self) -> None:
         self.runs: list[_Run] = []
@@ -106,6 +112,8 @@ class _Message:
         """Bytes of the tasks, at most."""
         self.number, self.since = 0, 0.0
         """Which message it is, and since when it is under way to an engine (seconds, monotonic)."""
+        self.put_back = 0.0
+        """Since when an engine is to take it that does not listen yet."""
 
     def add(self, common: bytes, payload: str | None, key: str | None, answer: asyncio.Future[Added]) -> None:
         run = self.runs[-1] if self.runs else None
@@ -120,6 +128,7 @@ class _Message:
         if not any(answer.done() for answer in self.waiting):
             return self
         left, answers = _Message(), iter(self.waiting)
+        left.size, left.number, left.put_back = self.size, self.number, self.put_back
         for run in self.runs:
             for payload, key in zip(run.payloads, run.keys, strict=True):
                 if not (answer := next(answers)).done():
@@ -154,13 +163,19 @@ class Submitter:
         self._holder: Holder | None = None
         """The engine at the other end of the link."""
         self._under_way = deque[_Message]()
+        """To the engine."""
         self._sent = 0
+        self._judge, self._known = Judge(config, self._clock, self._blocking), Known()
+        self._alone: Embedded | None = None
+        """Writes as long as there is no engine."""
+        self._being_written = list[_Message]()
         self._loop: asyncio.AbstractEventLoop | None = None
         """The one in which something was submitted."""
         self._seeking: asyncio.Task[None] | None = None
-        """Looks for an engine, and submits directly as long as there is none."""
-        self._aside = ThreadPoolExecutor(1, "taskdeck-submit")
-        """Where that blocks. Those of the loop may all be taken by callers that wait for us."""
+        """Looks for an engine."""
+        self._aside = ThreadPoolExecutor(3, "taskdeck-submit")
+        """Where that blocks: one looks for an engine, and where there is none another writes, while a third asks handlers.
+        Those of the loop may all be taken by callers that wait for us."""
         self._watch: Timer | None = None
         self._is_closed = False
 
@@ -211,12 +226,14 @@ class Submitter:
                 link.on_arrival(_nothing)
                 link.cut()  # nobody awaits what it may still hold, and an engine that was stopped would never take it
                 await link.wait_closed()
+            if self._alone is not None:
+                await self._alone.close()
             self._aside.shutdown(wait=False)
 
     def _awaited(self) -> list[asyncio.Future[Any]]:
         if self._seeking is not None:
             return [self._seeking]
-        messages = [*self._under_way, *self._gathered]
+        messages = [*self._under_way, *self._being_written, *self._gathered]
         return [answer for message in messages for answer in message.waiting if not answer.done()]
 
     # ---- gathering -----------------------------------------------------------------------------------------------
@@ -267,13 +284,15 @@ class Submitter:
             self._lose(unknown_fate(_ASKED))
         elif self._link is not None:
             self._send(self._link)
+        elif self._alone is not None:
+            self._write(self._alone)
         elif self._seeking is None and self._gathered:
             self._seeking = asyncio.get_running_loop().create_task(self._seek())
             self._seeking.add_done_callback(self._sought)
 
     async def _seek(self) -> None:
-        while self._gathered and self._link is None:
-            await self._submit_or_connect()
+        while self._gathered and self._link is None and self._alone is None:
+            await self._find()
 
     def _sought(self, _: asyncio.Task[None]) -> None:
         """Also where somebody cancelled all tasks of the loop: who ends may have more to submit."""
@@ -282,29 +301,67 @@ class Submitter:
             self._gathered.clear()
         self._go_on()
 
-    async def _submit_or_connect(self) -> None:
+    async def _find(self) -> None:
+        """An engine, or what stands in for one."""
         try:
             self._link = await self._opened()
+            if self._link is None:
+                loop = asyncio.get_running_loop()
+                with_us = self._config, self._clock, self._judge, self._known, self._blocking, loop
+                self._alone = await self._blocking(partial(Embedded, *with_us, self._look_anew))
+                self._blocking(warm_up)
         except Exception as error:  # nothing of it was sent
             if message := self._take():
                 _tell_all(message, error)
-            return
-        if self._link is None and (message := self._take()):
-            try:
-                runs = [(_decode(run.common), run.payloads, run.keys) for run in message.runs]
-                answers = await self._blocking(
-                    partial(call, self._config, _VERB, self._actor, clock=self._clock, runs=runs)
-                )
-            except asyncio.CancelledError:
-                _tell_all(message, _cancelled())
-                raise
-            except Exception as error:
-                _tell_all(message, error)
-            else:
-                _tell(message, answers)
 
     def _blocking(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._aside, copy_context().run, work)
+
+    # ---- where there is no engine --------------------------------------------------------------------------------
+
+    def _write(self, alone: Embedded) -> None:
+        while self._gathered and alone.queued < MESSAGES_AT_ONCE:  # who waits for handlers does not count
+            if not (message := self._take()):
+                break
+            self._sent += 1
+            message.number = self._sent
+            self._being_written.append(message)
+            told: asyncio.Future[list[Any]]
+            try:
+                runs = [(_decode(run.common), run.payloads, run.keys_or_none) for run in message.runs]
+                told = asyncio.ensure_future(adding.add_each(alone, [({"runs": runs}, self._actor)]))
+            except Exception as error:
+                told = asyncio.get_running_loop().create_future()
+                told.set_exception(error)
+            told.add_done_callback(partial(self._is_written, message))
+
+    def _is_written(self, message: _Message, told: asyncio.Future[list[Any]]) -> None:
+        self._being_written.remove(message)
+        answer = _cancelled() if told.cancelled() else told.exception() or told.result()[0]
+        if isinstance(answer, GaveWay):
+            self._alone = None
+            self._put_back(message)
+        elif isinstance(answer, Exception):
+            _tell_all(message, answer)
+        elif isinstance(answer, list):
+            _tell(message, answer)
+        self._look_anew()
+        self._go_on()
+
+    def _look_anew(self) -> None:
+        """Once the database is free: an engine may have come, which judges by other handlers and secrets."""
+        if self._alone is not None and self._alone.rests and not self._being_written:
+            self._alone = None
+
+    def _put_back(self, message: _Message) -> None:
+        """In front of what came after it."""
+        message.put_back = message.put_back or self._clock.monotonic()
+        if self._clock.monotonic() - message.put_back > PATIENCE:
+            _tell_all(message, held_by_somebody(self._config))
+            return
+        behind = [each for each in self._gathered if not 0 < each.number < message.number]
+        before = [each for each in self._gathered if 0 < each.number < message.number]
+        self._gathered = deque([*before, message, *behind])
 
     # ---- through the engine --------------------------------------------------------------------------------------
 
@@ -316,7 +373,7 @@ class Submitter:
         try:
             link = await open_link(holder.socket, aside=self._aside)
         except NoEngine:
-            return None  # it is starting, or just ended: `call` waits for it
+            return None  # it is starting, or just ended
         self._holder = holder
         link.on_arrival(self._hear)
         link.send(encode([Hello("client", code_version=__version__)]))

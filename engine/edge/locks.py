@@ -5,7 +5,8 @@ and kill -9 frees it. The file is never removed, since a lock on a removed file 
 open the database.
 
 Two kernel locks lie on one descriptor: `flock` excludes; an open-file-description lock can be asked about
-without being taken, so that a reader never stands in the way of a starting engine.
+without being taken, so that a reader never stands in the way of a starting engine. Who waits holds a shared lock of that kind
+on another byte: a holder that can give way asks for it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import msgspec
 from .identity import Identity, alive, me
 from .paths import make_private_directory
 
+_HELD, _WANTED, _WANTED_BY_ENGINE = range(3)
+"""Bytes of the file on which the locks lie; what it says is not meant."""
 MAX_TEXT = 4096
 """No lock file written by us is longer (bytes)."""
 
@@ -58,6 +61,10 @@ class DatabaseLock:
         self.file = lock_file(path)
         self._words = (role, incarnation, os.fspath(socket))
         self._fd: int | None = None
+        self._tried: int | None = None
+        """What is open meanwhile, so that a child that is forked just then does not keep it."""
+        self._mark: int | None = None
+        """Open while others are to know that we wait."""
         self._taking = threading.Lock()
 
     @property
@@ -70,17 +77,37 @@ class DatabaseLock:
         if self._fd is not None:
             return True
         make_private_directory(self.file.parent)
-        fd = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        if not _lock(fd):
+        _ours.add(self)
+        self._tried = fd = self._open()
+        taken = _lock(fd)
+        self._tried = None
+        if not taken:
             os.close(fd)
             return False
         self._fd = fd
-        _held.add(self)
         self._sign(fd)
+        self._unmark()
         return True
 
+    def ask(self) -> None:
+        """Let the holder know that we wait, until we have it or `release` it."""
+        if self._mark is not None or self._fd is not None:
+            return
+        _ours.add(self)
+        self._mark = self._open()
+        which = _WANTED_BY_ENGINE if self._words[0] == "engine" else _WANTED
+        with suppress(BlockingIOError):  # nobody but one who marks touches these bytes
+            fcntl.fcntl(self._mark, fcntl.F_OFD_SETLK, _byte(fcntl.F_RDLCK, which))
+
+    def is_wanted(self, *, by_engine: bool = False) -> bool:
+        """Does somebody wait for what we hold: anybody, or an engine?"""
+        if self._fd is None:
+            return False
+        return _is_locked(self._fd, _WANTED_BY_ENGINE) or (not by_engine and _is_locked(self._fd, _WANTED))
+
     def release(self) -> None:
-        """Give it up; harmless when not held."""
+        """Give it up, or wait no more; harmless otherwise."""
+        self._unmark()
         if self._fd is None:
             return
         with suppress(OSError):
@@ -116,7 +143,7 @@ class DatabaseLock:
         if self._fd is None or self._is_intact():
             return self._fd is not None
         make_private_directory(self.file.parent)
-        fd = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = self._open()
         if not _lock(fd):
             os.close(fd)
             return False
@@ -155,11 +182,20 @@ class DatabaseLock:
         except OSError:  # a full disk: the lock counts, the words don't, but the last holder's must go
             os.ftruncate(fd, 0)
 
+    def _open(self) -> int:
+        return os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def _unmark(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            os.close(mark)
+
     def _forget(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-        self._fd = None
-        _held.discard(self)
+        for fd in (self._fd, self._tried):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._tried = None
+        _ours.discard(self)
 
 
 def is_held(path: str | os.PathLike[str]) -> bool:
@@ -178,12 +214,24 @@ def lock_file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path) + ".lock")
 
 
-_held: weakref.WeakSet[DatabaseLock] = weakref.WeakSet()
+def wanted_by_engine(path: str | os.PathLike[str]) -> bool:
+    """Does an engine wait for the database at `path`?"""
+    fd = _open_existing(path)
+    if fd is None:
+        return False
+    try:
+        return _is_locked(fd, _WANTED_BY_ENGINE)
+    finally:
+        os.close(fd)
+
+
+_ours: weakref.WeakSet[DatabaseLock] = weakref.WeakSet()
 
 
 def _close_in_forked_child() -> None:
     # A forked child would share the lock and keep it after our death; closing its copy doesn't unlock ours.
-    for lock in list(_held):
+    for lock in list(_ours):
+        lock._unmark()
         lock._forget()
 
 
@@ -200,20 +248,20 @@ def _open_existing(path: str | os.PathLike[str]) -> int | None:
 def _lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _byte(fcntl.F_WRLCK, _HELD))
     except BlockingIOError:
         return False
     return True
 
 
-def _is_locked(fd: int) -> bool:
-    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+def _is_locked(fd: int, which: int = _HELD) -> bool:
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, which))
     return struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK
 
 
-def _whole_file(kind: int) -> bytes:
-    """A `struct flock`: type, whence, start, length (0 = to the end), pid (0 for this kind of lock)."""
-    return struct.pack("hhqqi0q", kind, os.SEEK_SET, 0, 0, 0)
+def _byte(kind: int, which: int) -> bytes:
+    """A `struct flock`: type, whence, start, length, pid (0 for this kind of lock)."""
+    return struct.pack("hhqqi0q", kind, os.SEEK_SET, which, 1, 0)
 
 
 def _signature(fd: int) -> Holder | None:

@@ -23,40 +23,40 @@ if TYPE_CHECKING:
     import asyncio
 
     from ..store.tasks import Run
-    from .engine import Engine
+    from .hosts import Host
     from .throwaway import Handlers
 
-# ---- in an engine -----------------------------------------------------------------------------------------------------
+# ---- where there is a writer ------------------------------------------------------------------------------------------
 
 
-def add(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
+def add(host: Host, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
     """What came at the same time is written by one unit. Gives for each call (arguments, actor) its answer or its error."""
     wishes: list[tuple[Any, str]] = []
     for args, actor in calls:
         try:
-            prepared = submission.prepare(args.get("specs"), engine.redactor, engine.alike)
+            prepared = submission.prepare(args.get("specs"), host.redactor, host.alike)
         except Exception as error:  # whatever it is: the other calls are not refused for it
             wishes.append((error, actor))
             continue
         wishes.append((prepared, actor))
-    return _submit_wishes(engine, wishes)
+    return _submit_wishes(host, wishes)
 
 
-def add_each(engine: Engine, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
+def add_each(host: Host, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitable[list[Any]]:
     """The same for runs whose tasks stand each for itself: for each its new id, its answer or its error, as it is told."""
     read = [(_runs_or_refusal(args.get("runs")), actor) for args, actor in calls]
-    if asked := _surely_fitting_runs(engine, read):
-        return _submit_runs(engine, asked)
+    if asked := _surely_fitting_runs(host, read):
+        return _submit_runs(host, asked)
     wishes: list[tuple[Any, str]] = []
     counts: list[int | Exception] = []
     for runs, actor in read:
         if isinstance(runs, Exception):
             counts.append(runs)
             continue
-        found = submission.prepare_each(submission.specs_of(runs), engine.redactor, engine.alike)
+        found = submission.prepare_each(submission.specs_of(runs), host.redactor, host.alike)
         counts.append(len(found))
         wishes += _each_alone(found, actor)
-    return _answer_each(_submit_wishes(engine, wishes) if wishes else None, counts)
+    return _answer_each(host, wishes, counts)
 
 
 def _runs_or_refusal(told: Any) -> submission.Runs | UsageError:
@@ -67,7 +67,7 @@ def _runs_or_refusal(told: Any) -> submission.Runs | UsageError:
 
 
 def _surely_fitting_runs(
-    engine: Engine, read: Sequence[tuple[submission.Runs | UsageError, str]]
+    host: Host, read: Sequence[tuple[submission.Runs | UsageError, str]]
 ) -> list[tuple[list[Run], str]]:
     """The runs of each call, with its actor; empty where each task is to be looked at by itself."""
     found: list[tuple[list[Run], str]] = []
@@ -75,27 +75,59 @@ def _surely_fitting_runs(
         if isinstance(told, UsageError):
             return []
         try:
-            runs = submission.prepare_runs(told, engine.redactor, engine.alike)
+            runs = submission.prepare_runs(told, host.redactor, host.alike)
         except TaskdeckError:  # it is told where each is looked at by itself
             return []
         if not runs or not all(
-            surely_all_fit(engine.reception.shape_of(kind.type), payloads) for kind, payloads in runs
+            surely_all_fit(host.reception.shape_of(kind.type), payloads) for kind, payloads in runs
         ):
             return []
         found.append((runs, actor))
     return found
 
 
-async def _submit_runs(engine: Engine, asked: list[tuple[list[Run], str]]) -> list[Any]:
+def _submit_runs(host: Host, asked: list[tuple[list[Run], str]]) -> Awaitable[list[Any]]:
+    def told(written: list[list[Any]]) -> list[Any]:
+        return [each if isinstance(each[0], int) else _told_each(each, host.refusal) for each in written]
+
     due = min(kind.scheduled_at for runs, _ in asked for kind, _ in runs)
-    written = await _write(engine, due, submission.submit_runs, asked)
-    return [each if isinstance(each[0], int) else _told_each(each, _refusal_by_engine) for each in written]
+    return _then(_write(host, due, submission.submit_runs, asked), told)
 
 
-async def _answer_each(submitted: Awaitable[list[Any]] | None, counts: list[int | Exception]) -> list[Any]:
+def _answer_each(
+    host: Host, wishes: list[tuple[Any, str]], counts: list[int | Exception]
+) -> Awaitable[list[Any]]:
     """For each call the answers to so many wishes, in order, or the error that refuses it."""
-    told = iter(_told_each(await submitted, _refusal_by_engine) if submitted else ())
-    return [list(islice(told, count)) if isinstance(count, int) else count for count in counts]
+
+    def told(answers: list[Any]) -> list[Any]:
+        rest = iter(_told_each(answers, host.refusal))
+        return [list(islice(rest, count)) if isinstance(count, int) else count for count in counts]
+
+    return _then(_submit_wishes(host, wishes), told)
+
+
+def _then(first: Awaitable[list[Any]], told: Callable[[list[Any]], list[Any]]) -> asyncio.Future[list[Any]]:
+    """What is told of the first, once that is there. No coroutine: a task of its own would cost two passes of the loop."""
+    import asyncio
+
+    future = asyncio.ensure_future(first)
+    answered: asyncio.Future[list[Any]] = future.get_loop().create_future()
+
+    def answer(_: object) -> None:
+        if future.cancelled():
+            answered.cancel()
+            return
+        try:
+            found = told(future.result())
+        except Exception as error:
+            if not answered.done():  # it is where nobody waits any more
+                answered.set_exception(error)
+        else:
+            if not answered.done():
+                answered.set_result(found)
+
+    future.add_done_callback(answer)
+    return answered
 
 
 def _each_alone(found: Sequence[NewTask | Exception], actor: str) -> list[tuple[Any, str]]:
@@ -107,62 +139,48 @@ def _told_each(answers: Sequence[Any], refusal: Callable[[Exception], TaskdeckEr
     return [answer[0] if isinstance(answer, list) else refusal(answer).as_told() for answer in answers]
 
 
-def _refusal_by_engine(error: Exception) -> TaskdeckError:
-    from .clients import refusal
-
-    return refusal("submit_each", error)
-
-
-def _refusal_here(error: Exception) -> TaskdeckError:
-    if isinstance(error, TaskdeckError):
-        return error
-    return TaskdeckError(f"the task could not be added: {type(error).__name__}")
-
-
-def _submit_wishes(engine: Engine, wishes: list[tuple[Any, str]]) -> Awaitable[list[Any]]:
+def _submit_wishes(host: Host, wishes: list[tuple[Any, str]]) -> Awaitable[list[Any]]:
     """For each wish (tasks, or the error that refuses them; actor) its answer or its error."""
     good = [(at, prepared) for at, (prepared, _) in enumerate(wishes) if isinstance(prepared, list)]
-    doubts = _doubts(engine, [each for _, prepared in good for each in prepared])
+    doubts = _doubts(host, [each for _, prepared in good for each in prepared])
     asked = [at for at, prepared in good if not doubts.isdisjoint(_shown(prepared))] if doubts else []
-    if asked or len(good) < len(wishes):
-        return _submit_what_fits(engine, wishes, asked)
-    return _submit(engine, wishes)
+    if asked or not good or len(good) < len(wishes):
+        return _submit_what_fits(host, wishes, asked)
+    return _submit(host, wishes)
 
 
-def _submit(engine: Engine, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
+def _submit(host: Host, wishes: list[tuple[list[NewTask], str]]) -> asyncio.Future[list[Any]]:
     due = min(spec.kind.scheduled_at for prepared, _ in wishes for spec in prepared)
-    return _write(engine, due, submission.submit_each, wishes)
+    return _write(host, due, submission.submit_each, wishes)
 
 
-def _write(engine: Engine, due: str, unit: Callable[..., list[Any]], asked: Any) -> asyncio.Future[list[Any]]:
+def _write(host: Host, due: str, unit: Callable[..., list[Any]], asked: Any) -> asyncio.Future[list[Any]]:
     """Have a unit insert tasks, of which the first is due then (UTC text)."""
-    written = engine.writer.write(unit, asked)
-    written.add_done_callback(lambda done: engine.wake_for([due]))
+    written = host.writer.write(unit, asked)
+    written.add_done_callback(lambda done: host.wake_for([due]))
     return written
 
 
-async def _submit_what_fits(
-    engine: Engine, wishes: Sequence[tuple[Any, str]], asked: Sequence[int]
-) -> list[Any]:
+async def _submit_what_fits(host: Host, wishes: Sequence[tuple[Any, str]], asked: Sequence[int]) -> list[Any]:
     """Of these (tasks, or the error that refuses them; actor) those at the places `asked` are shown to a worker first."""
     import asyncio
 
     answers: list[Any] = [prepared for prepared, _ in wishes]
-    refusals = await asyncio.gather(*(_misfit(engine, answers[at]) for at in asked))
+    refusals = await asyncio.gather(*(_misfit(host, answers[at]) for at in asked))
     for at, refusal in zip(asked, refusals, strict=True):
         answers[at] = refusal or answers[at]
     good = [at for at, answer in enumerate(answers) if not isinstance(answer, Exception)]
     if good:
-        written = await _submit(engine, [wishes[at] for at in good])
+        written = await _submit(host, [wishes[at] for at in good])
         for at, answer in zip(good, written, strict=True):
             answers[at] = answer
     return answers
 
 
-def _doubts(engine: Engine, prepared: Sequence[NewTask]) -> set[tuple[str, str]]:
+def _doubts(host: Host, prepared: Sequence[NewTask]) -> set[tuple[str, str]]:
     """Those of which a worker must be asked."""
     shown = _shown(prepared)
-    shapes = {name: engine.reception.shape_of(name) for name in {name for name, _ in shown}}
+    shapes = {name: host.reception.shape_of(name) for name in {name for name, _ in shown}}
     return set(doubtful(shapes, shown))
 
 
@@ -171,10 +189,10 @@ def _shown(prepared: Sequence[NewTask]) -> list[tuple[str, str]]:
     return [(each.kind.type, each.payload) for each in prepared if each.kind.type != COMMAND_TYPE]
 
 
-async def _misfit(engine: Engine, prepared: list[NewTask]) -> Exception | None:
+async def _misfit(host: Host, prepared: list[NewTask]) -> Exception | None:
     try:
         for type_name, payload in _shown(prepared):
-            if problem := await engine.reception.validate(type_name, payload):
+            if problem := await host.reception.validate(type_name, payload):
                 return InvalidPayload(f"{type_name}: the payload was refused", problem)
     except Exception as error:  # no worker came in time, for example
         return error
@@ -192,14 +210,6 @@ def add_directly(config: Config, specs: Any, actor: str, redactor: Any, clock: C
     return write_once(config.db, clock, redactor, submission.submit, prepared, actor)
 
 
-def add_each_directly(
-    config: Config, runs: Any, actor: str, redactor: Any, clock: Clock
-) -> list[dict[str, Any]]:
-    """The same for runs whose tasks stand each for itself: for each its answer, or its error as it is told."""
-    found = _prepare_each_alone(config, submission.specs_of(submission.read_runs(runs)), redactor, clock)
-    return _submit_each_alone(config, _each_alone(found, actor), redactor, clock)
-
-
 def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> list[NewTask]:
     """Check specs. Raises for the first bad one."""
     with _handlers_for(specs, config, clock) as handlers:
@@ -207,29 +217,6 @@ def _prepare_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> l
         if handlers:
             handlers.check(_shown(prepared))
     return prepared
-
-
-def _prepare_each_alone(config: Config, specs: Any, redactor: Any, clock: Clock) -> list[NewTask | Exception]:
-    """Check specs each of which stands for itself: in the place of a bad one stands why it is refused."""
-    with _handlers_for(specs, config, clock) as handlers:
-        found = submission.prepare_each(specs, redactor)
-        if handlers:
-            places = [at for at, each in enumerate(found) if isinstance(each, NewTask) and _shown([each])]
-            shown = _shown([each for each in found if isinstance(each, NewTask)])
-            for at, refusal in zip(places, handlers.refusals(shown), strict=True):
-                found[at] = refusal or found[at]
-    return found
-
-
-def _submit_each_alone(
-    config: Config, wishes: list[tuple[Any, str]], redactor: Any, clock: Clock
-) -> list[dict[str, Any]]:
-    from ..store.direct import write_once
-
-    good = [wish for wish in wishes if isinstance(wish[0], list)]
-    answers = iter(write_once(config.db, clock, redactor, submission.submit_each, good) if good else ())
-    told = [next(answers) if isinstance(prepared, list) else prepared for prepared, _ in wishes]
-    return _told_each(told, _refusal_here)
 
 
 @contextmanager

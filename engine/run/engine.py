@@ -30,7 +30,7 @@ from ..edge.link import AsyncLink, remove_stale, serve, socket_path
 from ..edge.locks import DatabaseLock
 from ..edge.log_owner import claim
 from ..edge.paths import gave_up_file, read_gave_up
-from ..errors import AlreadyRunning, Refused, StorageTrouble, kept_from
+from ..errors import AlreadyRunning, Refused, StorageTrouble, TaskdeckError, kept_from
 from ..rules.new_task import Kind
 from ..rules.redaction import Redactor
 from ..rules.references import kind_of
@@ -45,7 +45,7 @@ from . import engine_rows as rows
 from . import groups, later, withstanding
 from .announce import Announcer
 from .births import Ahead
-from .clients import Clients
+from .clients import Clients, refusal
 from .clock_watch import ClockWatch
 from .disk_fitness import refuse_unfit_disk, wait_for_disk
 from .dispatch import BATCH, FIRST, Dispatched, Limits, dispatch
@@ -194,7 +194,9 @@ class Engine:
         while not self._acquire():
             holder = DatabaseLock.holder(self.config.db)
             if (holder is not None and holder.role == "engine") or self.clock.monotonic() > deadline:
+                self._lock.release()
                 raise already_running(self.config)
+            self._lock.ask()
             await self.clock.pause(0.02)
 
     def _guard(self) -> Trouble | None:
@@ -480,6 +482,10 @@ class Engine:
     def wake(self) -> None:
         """Something changed: the scheduler looks now."""
         self._looks.now()
+
+    def refusal(self, error: Exception) -> TaskdeckError:
+        """What is told of an error that kept one task out. One that nobody meant to raise stands in the log."""
+        return refusal("submit_each", error)
 
     def wake_for(self, due: Iterable[str]) -> None:
         """Tasks came that are due then (UTC text; "" = now)."""

@@ -43,6 +43,8 @@ class Handlers:
         self._clock = clock
         self._load_within = load_within
         self._begun = ""
+        self.surveyed: Survey | None = None
+        """What was told of what loads."""
         self._command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
         for handler in handlers:
             self._command += ["--handler", handler]
@@ -63,9 +65,9 @@ class Handlers:
 
     def survey(self) -> Survey:
         """What loads; to be asked once. Raises `Unavailable` when the handlers can't be asked."""
-        found = Survey(**self._surveyed())
+        self.surveyed = Survey(**self._surveyed())
         self._until = self._clock.monotonic() + PATIENCE
-        return found
+        return self.surveyed
 
     def check(self, specs: Sequence[tuple[str, str]]) -> None:
         """Raise `InvalidPayload` for the first (type, payload JSON) that is unknown or does not fit, `Unavailable` when the

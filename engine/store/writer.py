@@ -1,7 +1,8 @@
 """The one writer thread of an engine: takes all units that wait, commits them together, then answers.
 
 Group commit without linger: the fsync of one group is the time in which the next gathers. Checkpoints of the write-ahead
-log are made here only, between commits (a second thread that checkpoints beside the writer met a bug of SQLite).
+log are made here only, between commits (a second thread that checkpoints beside the writer met a bug of SQLite). Where no
+engine works, a process that submits lends its writer a thread for a while.
 """
 
 from __future__ import annotations
@@ -56,14 +57,17 @@ class Writer:
         boot_id: str,
         redactor: Redacts,
         guard: Callable[[], Trouble | None] = lambda: None,
+        loop: asyncio.AbstractEventLoop | None = None,
+        jobs: queue.SimpleQueue[Job | None] | None = None,
     ) -> None:
+        """`loop`: whose futures it settles; by default the running one. `jobs`: what is queued already."""
         self._database = database
         self._path = path
         self.file = DatabaseFile(path)
         self._transaction = Transaction(database.connection(), clock, boot_id, redactor, database)
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue() if jobs is None else jobs
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or asyncio.get_running_loop()
         self._closed = False
         self.commits = 0
         self.trouble: Trouble | None = None
@@ -105,20 +109,45 @@ class Writer:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
+    def work(self, rest: float, goes_on: Callable[[], bool]) -> None:
+        """Do what is queued in this thread, instead of one of its own, until nothing came for `rest` seconds, or `None`.
+
+        `goes_on`: asked before each commit; where not, this ends with whatever is still queued.
+        """
+        try:
+            while goes_on() and (job := self._next(rest)) is not None:
+                self._do(job)
+        finally:
+            self._end()
+
+    def _next(self, within: float) -> Job | None:
+        try:
+            return self._jobs.get(timeout=within)
+        except queue.Empty:
+            return None
+
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            group = [job]
-            while len(group) < GROUP:
-                try:
-                    following = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    self._jobs.put(None)
-                    break
-                group.append(following)
-            self._commit(group)
-            self._take_over_log()
+            self._do(job)
+        self._end()
+
+    def _do(self, job: Job) -> None:
+        """Commit this one with all that wait."""
+        group = [job]
+        while len(group) < GROUP:
+            try:
+                following = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if following is None:
+                self._jobs.put(None)
+                break
+            group.append(following)
+        self._commit(group)
+        self._take_over_log()
+
+    def _end(self) -> None:
+        """Leave the database in order."""
         if self.file.standing() is Standing.HERE and self._forbidden is None:
             self._checkpoint("TRUNCATE")
         self._database.close()

@@ -218,3 +218,48 @@ def test_a_removed_lock_file_is_noticed(db: Path) -> None:
     assert not lock.intact()
     lock_file(db).touch()
     assert not lock.intact()
+
+
+WAIT = """
+import sys
+from taskdeck.engine.edge.locks import DatabaseLock
+lock = DatabaseLock(sys.argv[1], role=sys.argv[2])
+assert not lock.acquire()
+lock.ask()
+print("waits", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("role", ["engine", "cli"])
+def test_a_holder_is_told_that_somebody_waits_as_long_as_he_does(db: Path, role: str) -> None:
+    lock = DatabaseLock(db, role="cli")
+    assert lock.acquire()
+    assert not lock.is_wanted()
+    command = [sys.executable, "-c", WAIT, str(db), role]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert answer(child) == "waits"
+        assert lock.is_wanted()
+        assert lock.is_wanted(by_engine=True) is locks.wanted_by_engine(db) is (role == "engine")
+        child.kill()
+    assert not lock.is_wanted()
+    lock.release()
+
+
+def test_many_may_wait_and_whoever_has_it_waits_no_more(db: Path) -> None:
+    held, first, second = (DatabaseLock(db, role="cli") for _ in range(3))
+    assert held.acquire()
+    for each in (first, second, first):
+        assert not each.acquire()
+        each.ask()
+    assert held.is_wanted()
+    first.release()
+    assert held.is_wanted()
+    held.release()
+    assert second.acquire()
+    assert not second.is_wanted()
+    second.ask()
+    assert not second.is_wanted()
+    assert not first.is_wanted()
+    assert not locks.wanted_by_engine(db.with_name("other.db"))
+    second.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ from taskdeck.engine.errors import (
 from taskdeck.engine.rules.new_task import NewTask, new_task
 from taskdeck.engine.rules.redaction import Redactor
 from taskdeck.engine.run import submission
+from taskdeck.engine.run.clients import refusal
 from taskdeck.engine.run.submission import prepare, prepare_each, submit_each
 from taskdeck.engine.store import tasks
 from taskdeck.engine.store.events import append
@@ -249,8 +251,11 @@ class Idle:
         done.set_result(self.scratch.do(unit, *args))
         return done
 
-    def wake_for(self, due: list[str]) -> None:
+    def wake_for(self, due: Iterable[str]) -> None:
         pass
+
+    def refusal(self, error: Exception) -> TaskdeckError:
+        return refusal("submit_each", error)
 
 
 async def test_tasks_that_stand_each_for_itself_are_written_by_one_unit_and_refused_alone(

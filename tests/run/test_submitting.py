@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from taskdeck.engine import Submitter
 from taskdeck.engine.clock import Clock, ManualClock
-from taskdeck.engine.commands import call
 from taskdeck.engine.config import Config, load
 from taskdeck.engine.edge.frames import MAX_BODY
 from taskdeck.engine.edge.link import AsyncLink, serve
@@ -555,15 +554,6 @@ async def test_without_an_engine_a_key_that_is_no_key_is_refused_alone(tmp_path:
         assert isinstance(each, UsageError)
         assert each.what == "a key is 1 to 300 printable characters"
     assert ids([keyed, plain]) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "runs", [[], "x", None, [[{"type": "page"}, [], None]], [[{"type": "page"}, [1], None]]]
-)
-def test_nothing_to_submit_and_what_is_no_run_is_refused_as_a_whole(tmp_path: Path, runs: Any) -> None:
-    with pytest.raises(UsageError, match=r"nothing to add|these are no runs of tasks"):
-        call(configured(tmp_path), "submit_each", BOT, runs=runs)
-    assert not (tmp_path / "t.db").exists()
 
 
 @pytest.mark.parametrize("actor", [5, "", "api:" + "x" * 100, "api:\n", "api:\ud800"])

@@ -42,6 +42,20 @@ def test_a_read_only_part_of_a_database_is_named_before_it_is_opened(
         refuse_what_is_read_only(path)
 
 
+def test_a_log_that_comes_while_it_is_looked_for_is_not_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = tmp_path / "taskdeck.db", os.access
+
+    def comes_meanwhile(name: Path, mode: int) -> bool:
+        allowed = asked(name, mode)
+        Path(name).touch()
+        return allowed
+
+    monkeypatch.setattr(os, "access", comes_meanwhile)
+    refuse_what_is_read_only(path)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "taskdeck.db"
