@@ -32,10 +32,9 @@ from .errors import (
 )
 from .rules.chain import Head
 from .run import adding
-from .run.disk_fitness import refuse_unfit_disk
+from .run.disk_fitness import refuse_what_cant_be_written
 from .run.messages import Call, Hello, Reply, encode, to_peer
 from .silence import Silence, on_silence
-from .store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 
 if TYPE_CHECKING:
     from .run.engine import Engine
@@ -87,7 +86,7 @@ def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict
                 except NoEngine:
                     pass  # it is starting and does not listen yet, or just ended
             else:
-                see_that_it_can_be_written(config)
+                refuse_what_cant_be_written(config)
                 if not take(lock):
                     lock.ask()
                 elif not _may_come(config, verb) or clock.monotonic() > deadline or not coming():
@@ -97,13 +96,6 @@ def _call(config: Config, verb: str, actor: str, clock: Clock | None, args: dict
             if clock.monotonic() > deadline:
                 raise held_by_somebody(config)
             clock.sleep(PAUSE)
-
-
-def see_that_it_can_be_written(config: Config) -> None:
-    """Raise for a database that is none, or lies where none may be written."""
-    refuse_unfit_disk(config)
-    refuse_what_is_no_database(config.db)
-    refuse_what_is_read_only(config.db)
 
 
 def held_by_somebody(config: Config) -> Unavailable:
@@ -486,9 +478,7 @@ def survey_handlers(config: Config) -> Survey:
     """
     from .run import throwaway
 
-    return throwaway.survey(
-        config.taskdeck.handlers, config.handlers_root, system_clock(), config.engine.start_timeout
-    )
+    return throwaway.survey(config, system_clock())
 
 
 def make_redactor(config: Config) -> Any:

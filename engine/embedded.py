@@ -15,13 +15,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .clock import Clock
-from .commands import PAUSE, held_by_somebody, make_redactor, see_that_it_can_be_written, take
+from .commands import PAUSE, held_by_somebody, make_redactor, take
 from .config import Config
 from .edge.locks import DatabaseLock, wanted_by_engine
 from .errors import StorageTrouble, TaskdeckError, Unavailable
 from .rules.new_task import Kind
 from .rules.timing import utc_text
 from .run import throwaway
+from .run.disk_fitness import refuse_what_cant_be_written
+from .run.futures import begun
 from .run.storage import hold
 
 if TYPE_CHECKING:
@@ -96,21 +98,18 @@ class Judge:
         self._is_asking = bool(some)
         if not some:
             return
-        try:
-            asked = self._blocking(partial(self._refusals, [spec for spec, _ in some]))
-        except RuntimeError as error:  # nobody submits any more
-            asked = asyncio.get_running_loop().create_future()
-            asked.set_exception(error)
-        asked.add_done_callback(lambda asked: self._tell([answer for _, answer in some], asked))
+        asked = begun(lambda: self._blocking(partial(self._refusals, [spec for spec, _ in some])))
+        asked.add_done_callback(partial(self._tell, [answer for _, answer in some]))
 
     def _tell(
         self,
         answers: Sequence[asyncio.Future[TaskdeckError | None]],
         asked: asyncio.Future[Sequence[TaskdeckError | None]],
     ) -> None:
-        error = None if asked.cancelled() else asked.exception()
-        failed = Unavailable("the handlers could not be asked", str(error or "it was cancelled"))
-        told = [failed] * len(answers) if error or asked.cancelled() else asked.result()
+        try:
+            told = asked.result()
+        except (Exception, asyncio.CancelledError) as error:
+            told = [Unavailable("the handlers could not be asked", str(error))] * len(answers)
         for answer, refusal in zip(answers, told, strict=True):
             if not answer.done():  # who asked was cancelled
                 answer.set_result(refusal)
@@ -120,8 +119,7 @@ class Judge:
         """In a thread."""
         if self._mute and self._clock.monotonic() < self._until:
             return [self._mute] * len(asked)
-        where = self._config.taskdeck.handlers, self._config.handlers_root
-        with throwaway.Handlers(*where, self._clock, self._config.engine.start_timeout) as handlers:
+        with throwaway.Handlers.of(self._config, self._clock) as handlers:
             refusals = handlers.refusals(asked)
             survey = handlers.surveyed
         self._shapes, self._mute = (survey.types, None) if survey else ({}, refusals[0])
@@ -153,7 +151,7 @@ class Embedded:
         on_rest: Callable[[], object],
     ) -> None:
         """`on_rest`: called by the loop when the database has been let go, and nothing is queued."""
-        see_that_it_can_be_written(config)
+        refuse_what_cant_be_written(config)
         self.redactor = make_redactor(config)
         self.alike: dict[Any, Kind] = {}
         self.reception = judge
@@ -250,7 +248,7 @@ class Embedded:
     def _take(self, lock: DatabaseLock) -> None:
         """Raises `GaveWay` where an engine has it or nobody waits any more, `Unavailable` where somebody else keeps it."""
         db, deadline = self._config.db, self._clock.monotonic() + PATIENCE
-        see_that_it_can_be_written(self._config)
+        refuse_what_cant_be_written(self._config)
         while wanted_by_engine(db) or not take(lock):
             lock.ask()
             self._clock.sleep(PAUSE)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
@@ -31,6 +32,7 @@ from .errors import NoEngine, TaskdeckError, Unavailable, UsageError, rebuild
 from .rules import payloads
 from .rules.timing import utc_text
 from .run import adding
+from .run.futures import begun
 from .run.messages import Call, Hello, Reply, encode, to_peer
 from .silence import Silence
 
@@ -309,7 +311,8 @@ class Submitter:
                 loop = asyncio.get_running_loop()
                 with_us = self._config, self._clock, self._judge, self._known, self._blocking, loop
                 self._alone = await self._blocking(partial(Embedded, *with_us, self._look_anew))
-                self._blocking(warm_up)
+                if not self._known.was_there:
+                    self._blocking(warm_up)
         except Exception as error:  # nothing of it was sent
             if message := self._take():
                 _tell_all(message, error)
@@ -326,14 +329,12 @@ class Submitter:
             self._sent += 1
             message.number = self._sent
             self._being_written.append(message)
-            told: asyncio.Future[list[Any]]
-            try:
-                runs = [(_decode(run.common), run.payloads, run.keys_or_none) for run in message.runs]
-                told = asyncio.ensure_future(adding.add_each(alone, [({"runs": runs}, self._actor)]))
-            except Exception as error:
-                told = asyncio.get_running_loop().create_future()
-                told.set_exception(error)
+            told = begun(partial(self._add, alone, message))
             told.add_done_callback(partial(self._is_written, message))
+
+    def _add(self, alone: Embedded, message: _Message) -> Awaitable[list[Any]]:
+        runs = [(_decode(run.common), run.payloads, run.keys_or_none) for run in message.runs]
+        return adding.add_each(alone, [({"runs": runs}, self._actor)])
 
     def _is_written(self, message: _Message, told: asyncio.Future[list[Any]]) -> None:
         self._being_written.remove(message)
@@ -359,9 +360,7 @@ class Submitter:
         if self._clock.monotonic() - message.put_back > PATIENCE:
             _tell_all(message, held_by_somebody(self._config))
             return
-        behind = [each for each in self._gathered if not 0 < each.number < message.number]
-        before = [each for each in self._gathered if 0 < each.number < message.number]
-        self._gathered = deque([*before, message, *behind])
+        self._gathered = deque(sorted([message, *self._gathered], key=lambda each: each.number or inf))
 
     # ---- through the engine --------------------------------------------------------------------------------------
 

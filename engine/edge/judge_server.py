@@ -145,9 +145,8 @@ class _Door(web.Server):
         if handler in self._open:
             transport, sock = self._open[handler]
             transport.abort()
-            cut(
-                sock
-            )  # aiohttp may have closed it twice, and asyncio aborts no such connection where it is TLS
+            # aiohttp may have closed it twice, and asyncio aborts no such connection where it is TLS.
+            cut(sock)
 
     async def end(self) -> None:
         """End all connections at once, those too that are saying goodbye."""

@@ -200,13 +200,7 @@ class DatabaseLock:
 
 def is_held(path: str | os.PathLike[str]) -> bool:
     """Does anyone (this process included) hold the database at `path`? Creates, takes and changes nothing."""
-    fd = _open_existing(path)
-    if fd is None:
-        return False
-    try:
-        return _is_locked(fd)
-    finally:
-        os.close(fd)
+    return _is_locked_at(path, _HELD)
 
 
 def lock_file(path: str | os.PathLike[str]) -> Path:
@@ -215,14 +209,8 @@ def lock_file(path: str | os.PathLike[str]) -> Path:
 
 
 def wanted_by_engine(path: str | os.PathLike[str]) -> bool:
-    """Does an engine wait for the database at `path`?"""
-    fd = _open_existing(path)
-    if fd is None:
-        return False
-    try:
-        return _is_locked(fd, _WANTED_BY_ENGINE)
-    finally:
-        os.close(fd)
+    """Does an engine wait for the database at `path`? As `is_held`."""
+    return _is_locked_at(path, _WANTED_BY_ENGINE)
 
 
 _ours: weakref.WeakSet[DatabaseLock] = weakref.WeakSet()
@@ -243,6 +231,16 @@ def _open_existing(path: str | os.PathLike[str]) -> int | None:
         return os.open(lock_file(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+
+
+def _is_locked_at(path: str | os.PathLike[str], which: int) -> bool:
+    fd = _open_existing(path)
+    if fd is None:
+        return False
+    try:
+        return _is_locked(fd, which)
+    finally:
+        os.close(fd)
 
 
 def _lock(fd: int) -> bool:

@@ -55,7 +55,7 @@ def add_each(host: Host, calls: Sequence[tuple[dict[str, Any], str]]) -> Awaitab
             continue
         found = submission.prepare_each(submission.specs_of(runs), host.redactor, host.alike)
         counts.append(len(found))
-        wishes += _each_alone(found, actor)
+        wishes += [([each] if isinstance(each, NewTask) else each, actor) for each in found]
     return _answer_each(host, wishes, counts)
 
 
@@ -87,56 +87,31 @@ def _surely_fitting_runs(
 
 
 def _submit_runs(host: Host, asked: list[tuple[list[Run], str]]) -> Awaitable[list[Any]]:
+    from .futures import then
+
     def told(written: list[list[Any]]) -> list[Any]:
-        return [each if isinstance(each[0], int) else _told_each(each, host.refusal) for each in written]
+        return [each if isinstance(each[0], int) else _told_each(host, each) for each in written]
 
     due = min(kind.scheduled_at for runs, _ in asked for kind, _ in runs)
-    return _then(_write(host, due, submission.submit_runs, asked), told)
+    return then(_write(host, due, submission.submit_runs, asked), told)
 
 
 def _answer_each(
     host: Host, wishes: list[tuple[Any, str]], counts: list[int | Exception]
 ) -> Awaitable[list[Any]]:
     """For each call the answers to so many wishes, in order, or the error that refuses it."""
+    from .futures import then
 
     def told(answers: list[Any]) -> list[Any]:
-        rest = iter(_told_each(answers, host.refusal))
+        rest = iter(_told_each(host, answers))
         return [list(islice(rest, count)) if isinstance(count, int) else count for count in counts]
 
-    return _then(_submit_wishes(host, wishes), told)
+    return then(_submit_wishes(host, wishes), told)
 
 
-def _then(first: Awaitable[list[Any]], told: Callable[[list[Any]], list[Any]]) -> asyncio.Future[list[Any]]:
-    """What is told of the first, once that is there. No coroutine: a task of its own would cost two passes of the loop."""
-    import asyncio
-
-    future = asyncio.ensure_future(first)
-    answered: asyncio.Future[list[Any]] = future.get_loop().create_future()
-
-    def answer(_: object) -> None:
-        if future.cancelled():
-            answered.cancel()
-            return
-        try:
-            found = told(future.result())
-        except Exception as error:
-            if not answered.done():  # it is where nobody waits any more
-                answered.set_exception(error)
-        else:
-            if not answered.done():
-                answered.set_result(found)
-
-    future.add_done_callback(answer)
-    return answered
-
-
-def _each_alone(found: Sequence[NewTask | Exception], actor: str) -> list[tuple[Any, str]]:
-    return [([each] if isinstance(each, NewTask) else each, actor) for each in found]
-
-
-def _told_each(answers: Sequence[Any], refusal: Callable[[Exception], TaskdeckError]) -> list[dict[str, Any]]:
+def _told_each(host: Host, answers: Sequence[Any]) -> list[dict[str, Any]]:
     """As it is told to others, for wishes of one task each, what they were answered (a list of one), or their errors."""
-    return [answer[0] if isinstance(answer, list) else refusal(answer).as_told() for answer in answers]
+    return [answer[0] if isinstance(answer, list) else host.refusal(answer).as_told() for answer in answers]
 
 
 def _submit_wishes(host: Host, wishes: list[tuple[Any, str]]) -> Awaitable[list[Any]]:
@@ -229,7 +204,5 @@ def _handlers_for(specs: Any, config: Config, clock: Clock) -> Iterator[Handlers
         return
     from . import throwaway
 
-    with throwaway.Handlers(
-        config.taskdeck.handlers, config.handlers_root, clock, config.engine.start_timeout
-    ) as handlers:
+    with throwaway.Handlers.of(config, clock) as handlers:
         yield handlers

@@ -17,6 +17,7 @@ from typing import Any
 from ..edge.frames import MAX_BODY
 from ..edge.link import AsyncLink, LinkError
 from ..errors import TaskdeckError, UsageError
+from .futures import begun
 from .messages import Call, Reply, encode, from_peer
 
 log = logging.getLogger("taskdeck.engine")
@@ -133,11 +134,7 @@ class _Conversation:
         group = _Group(calls)
         self._under_way.append(group)
         self._clients.calls += len(calls)
-        try:
-            told = asyncio.ensure_future(together([(call.args, call.actor) for call in calls]))
-        except Exception as error:
-            told = asyncio.get_running_loop().create_future()
-            told.set_exception(error)
+        told = begun(lambda: together([(call.args, call.actor) for call in calls]))
         told.add_done_callback(partial(self._is_done, group))
 
     def _is_done(self, group: _Group, told: asyncio.Future[list[Any]]) -> None:

@@ -10,6 +10,7 @@ from ..config import Config
 from ..edge import disks
 from ..errors import Refused, Unavailable
 from ..rules.filesystems import Fitness, fitness
+from ..store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 
 TOLD_EVERY = 10.0
 """Seconds between two words on what is waited for."""
@@ -45,6 +46,17 @@ def _missing_disk(config: Config) -> Unavailable | None:
         "the data lies on that disk ([storage] mount), and nothing is made in its place",
         f"mount it; see: findmnt {disk}",
     )
+
+
+def refuse_what_cant_be_written(config: Config) -> str:
+    """Raise for a database that is none, is read-only or lies where none may be written: what the three that are asked raise.
+
+    Returns the warning of `refuse_unfit_disk`.
+    """
+    warning = refuse_unfit_disk(config)
+    refuse_what_is_no_database(config.db)
+    refuse_what_is_read_only(config.db)
+    return warning
 
 
 def refuse_unfit_disk(config: Config, mounts: Path = disks.MOUNTS) -> str:

@@ -39,7 +39,6 @@ from ..rules.timing import utc_text
 from ..store import processes, routes, tasks
 from ..store.clock_steps import restart_waits
 from ..store.database import open_for_writing
-from ..store.transaction import refuse_what_is_no_database, refuse_what_is_read_only
 from ..store.writer import Writer
 from . import engine_rows as rows
 from . import groups, later, withstanding
@@ -47,7 +46,7 @@ from .announce import Announcer
 from .births import Ahead
 from .clients import Clients, refusal
 from .clock_watch import ClockWatch
-from .disk_fitness import refuse_unfit_disk, wait_for_disk
+from .disk_fitness import refuse_what_cant_be_written, wait_for_disk
 from .dispatch import BATCH, FIRST, Dispatched, Limits, dispatch
 from .foundlings import Foundlings
 from .housekeeping import Housekeeping
@@ -186,10 +185,8 @@ class Engine:
     async def _take_database(self) -> None:
         """Take the lock. Another engine is a refusal; a command that writes for a moment is waited for."""
         await wait_for_disk(self.config, self.clock, log.warning, self._announcer.beat)
-        if warning := refuse_unfit_disk(self.config):
+        if warning := refuse_what_cant_be_written(self.config):
             log.warning("%s", warning)
-        refuse_what_is_no_database(self.config.db)
-        refuse_what_is_read_only(self.config.db)
         deadline = self.clock.monotonic() + COMMANDS_TAKE
         while not self._acquire():
             holder = DatabaseLock.holder(self.config.db)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..clock import Clock
+from ..config import Config
 from ..errors import InvalidPayload, TaskdeckError, Unavailable
 from ..rules.cleaning import clean
 from ..rules.fitting import doubtful
@@ -48,6 +49,11 @@ class Handlers:
         self._command = [sys.executable, "-m", "taskdeck.engine.run.validation", "--handlers-root", str(root)]
         for handler in handlers:
             self._command += ["--handler", handler]
+
+    @classmethod
+    def of(cls, config: Config, clock: Clock) -> Handlers:
+        """Those of the configuration."""
+        return cls(config.taskdeck.handlers, config.handlers_root, clock, config.engine.start_timeout)
 
     def __enter__(self) -> Handlers:
         self._errors = tempfile.TemporaryFile()
@@ -147,9 +153,9 @@ class Handlers:
         return Unavailable("the handlers could not be asked", told or f"exit code {self._process.returncode}")
 
 
-def survey(handlers: Sequence[str], root: Path, clock: Clock, load_within: float) -> Survey:
+def survey(config: Config, clock: Clock) -> Survey:
     """What loads, in a process that is gone again. Raises `Unavailable` when the handlers can't be asked."""
-    with Handlers(handlers, root, clock, load_within) as process:
+    with Handlers.of(config, clock) as process:
         return process.survey()
 
 

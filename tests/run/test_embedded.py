@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,16 @@ def ids_of(config: Config) -> list[int]:
     return ids
 
 
+def added_by_command(config: Config, actor: str = BOT) -> int:
+    """What `taskdeck add` does; the new id."""
+    (added,) = call(config, "submit", actor, specs=[{"command": {"argv": ["true"], "cwd": "/"}}])
+    return added["id"]
+
+
+async def until_held(config: Config, held: bool = True) -> None:
+    await asyncio.to_thread(eventually, lambda: is_held(config.db) is held)
+
+
 async def several(deck: Submitter, rounds: int) -> list[int]:
     """One caller's tasks, one after the other."""
     return [(await deck.submit_command(["true"])).id for _ in range(rounds)]
@@ -93,7 +104,7 @@ async def test_many_callers_share_a_database_that_is_opened_once_and_let_go_when
         told = await asyncio.gather(*(several(deck, 20) for _ in range(70)))
         assert sorted(each for some in told for each in some) == ids_of(config) == [*range(1, 1401)]
         assert len(opened) == 1
-        await asyncio.to_thread(eventually, lambda: not is_held(config.db), "the end of its rest")
+        await until_held(config, False)
         assert await several(deck, 1) == [1401]
         assert len(opened) == 2
     assert not is_held(config.db)
@@ -104,9 +115,7 @@ async def test_a_loop_that_stands_still_keeps_nobody_out(tmp_path: Path) -> None
     async with Submitter(config, BOT) as deck:
         for number in (1, 3, 5):
             assert await several(deck, 1) == [number]
-            command = {"argv": ["true"], "cwd": "/"}
-            (added,) = call(config, "submit", BOT, specs=[{"command": command}])  # here, in the loop's thread
-            assert added["id"] == number + 1
+            assert added_by_command(config) == number + 1  # here, in the loop's thread
 
 
 @pytest.mark.parametrize("says_so", [True, False])
@@ -119,13 +128,12 @@ async def test_others_have_their_turn_while_more_and_more_comes(
         monkeypatch.setattr(embedded, "LONGEST", 0.1)
         monkeypatch.setattr(DatabaseLock, "ask", lambda lock: None)
     config = configured(tmp_path)
-    command = {"argv": ["true"], "cwd": "/"}
     async with Submitter(config, BOT) as deck:
         await several(deck, 1)
         callers = [asyncio.ensure_future(several(deck, 10**9)) for _ in range(3)]
         for _ in range(3):
-            await asyncio.to_thread(eventually, lambda: is_held(config.db))
-            await asyncio.to_thread(call, config, "submit", "cli:ann", specs=[{"command": command}])
+            await until_held(config)
+            await asyncio.to_thread(added_by_command, config, "cli:ann")
         for each in callers:
             each.cancel()
         await asyncio.wait(callers)
@@ -136,7 +144,7 @@ async def test_an_engine_that_has_come_is_handed_what_comes_then(tmp_path: Path)
     config, engine = configured(tmp_path), Answering()
     async with Submitter(config, BOT) as deck:
         assert await several(deck, 1) == [1]
-        await asyncio.to_thread(eventually, lambda: not is_held(config.db))
+        await until_held(config, False)
         async with engine_at(config, engine):
             callers = (deck.submit("page", number) for number in range(2 * TASKS_AT_ONCE))
             assert [each.id for each in await asyncio.gather(*callers)] == [*range(2 * TASKS_AT_ONCE)]
@@ -148,10 +156,10 @@ async def test_an_engine_that_waits_is_let_in_before_all_others(tmp_path: Path) 
     config = configured(tmp_path)
     async with Submitter(config, BOT) as deck, Submitter(config, BOT) as other:
         callers = [asyncio.ensure_future(several(each, 10**9)) for each in (deck, other) for _ in range(3)]
-        await asyncio.to_thread(eventually, lambda: is_held(config.db))
+        await until_held(config)
         with DatabaseLock(config.db, role="engine", socket=tmp_path / "e.sock") as lock:
             lock.ask()
-            await asyncio.to_thread(eventually, lambda: not is_held(config.db))
+            await until_held(config, False)
             await asyncio.sleep(0.1)
             assert not is_held(config.db)
             assert lock.acquire()
@@ -227,7 +235,7 @@ async def test_a_database_that_was_removed_is_not_begun_anew(tmp_path: Path) -> 
     config = configured(tmp_path)
     async with Submitter(config, BOT) as deck:
         assert await several(deck, 1) == [1]
-        await asyncio.to_thread(eventually, lambda: not is_held(config.db))
+        await until_held(config, False)
         config.db.rename(tmp_path / "kept.db")
         with pytest.raises(StorageTrouble, match=r"t\.db was deleted or moved"):
             await deck.submit_command(["true"])
@@ -292,15 +300,22 @@ class Slow:
         monkeypatch.setattr(throwaway.Handlers, "survey", slowly)
 
 
+@asynccontextmanager
+async def asking(config: Config, handlers: Slow) -> AsyncIterator[tuple[Submitter, asyncio.Future[Added]]]:
+    """A Submitter, and a caller whose payload handlers are asked of by now."""
+    async with Submitter(config, BOT) as deck:
+        caller = asyncio.ensure_future(deck.submit("page", 1))
+        await asyncio.to_thread(handlers.asked.wait, 20)
+        yield deck, caller
+
+
 async def test_who_waits_for_handlers_holds_no_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, handlers = with_handlers(tmp_path), Slow(monkeypatch)
-    async with Submitter(config, BOT) as deck:
-        waits = asyncio.ensure_future(deck.submit("page", 1))
-        await asyncio.to_thread(handlers.asked.wait, 20)
+    async with asking(config, handlers) as (deck, waits):
         assert await several(deck, 1) == [1]
-        await asyncio.to_thread(eventually, lambda: not is_held(config.db))
+        await until_held(config, False)
         handlers.may_answer.set()
         assert await waits == Added(2, True, "PENDING")
 
@@ -316,16 +331,10 @@ async def test_whoever_waits_for_handlers_keeps_no_command_waiting(
             await asyncio.sleep(0.01)
         await asyncio.to_thread(handlers.asked.wait, 20)
         assert await several(deck, 3) == [1, 2, 3]
-        assert await call_aside(config) == 4
+        assert await asyncio.to_thread(added_by_command, config) == 4
         handlers.may_answer.set()
         assert {each.id for each in await asyncio.gather(*waits)} == {*range(5, 14)}
     assert len((tmp_path / "loads").read_text()) <= 2
-
-
-async def call_aside(config: Config) -> int:
-    command = {"argv": ["true"], "cwd": "/"}
-    (added,) = await asyncio.to_thread(call, config, "submit", BOT, specs=[{"command": command}])
-    return added["id"]
 
 
 async def test_handlers_that_could_not_be_loaded_in_time_are_not_tried_again_at_once(tmp_path: Path) -> None:
@@ -342,10 +351,8 @@ async def test_handlers_that_could_not_be_loaded_in_time_are_not_tried_again_at_
 async def test_who_asks_handlers_may_be_cancelled_and_no_caller_waits_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, handlers = with_handlers(tmp_path), Slow(monkeypatch)
-    async with Submitter(config, BOT) as deck:
-        caller = asyncio.ensure_future(deck.submit("page", 1))
-        await asyncio.to_thread(handlers.asked.wait, 20)
+    handlers = Slow(monkeypatch)
+    async with asking(with_handlers(tmp_path), handlers) as (deck, caller):
         for each in asyncio.all_tasks() - {asyncio.current_task(), caller}:
             each.cancel()
         (answer,) = await asyncio.gather(caller, return_exceptions=True)
@@ -375,7 +382,7 @@ async def test_trouble_of_the_disk_is_told_to_each_and_is_over_when_it_is_over(
     config = configured(tmp_path)
     async with Submitter(config, BOT) as deck:
         assert await several(deck, 1) == [1]
-        await asyncio.to_thread(eventually, lambda: not is_held(config.db))
+        await until_held(config, False)
         with monkeypatch.context() as patch:
 
             def full(*_: Any) -> Any:
@@ -428,7 +435,5 @@ def test_what_was_told_stays_when_who_submits_is_killed(tmp_path: Path) -> None:
         told = [process.stdout.readline() for _ in range(500)]
         process.send_signal(signal.SIGKILL)
         told += process.stdout.readlines()
-    call(
-        config, "submit", BOT, specs=[{"command": {"argv": ["true"], "cwd": "/"}}]
-    )  # nothing is held any more
+    added_by_command(config)  # nothing is held any more
     assert {int(each) for each in told if each.endswith(b"\n")} < {*ids_of(config)}

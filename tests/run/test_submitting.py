@@ -354,32 +354,36 @@ async def test_an_engine_that_answers_something_else_has_an_unknown_fate_for_us_
     assert engine.links == 2
 
 
+@asynccontextmanager
+async def silence(folder: Path) -> AsyncIterator[tuple[Answering, Submitter]]:
+    """An engine that does not answer while the block runs, and one who submits, for whom time flies."""
+    engine = Answering()
+    engine.may_answer.clear()
+    async with submitting(folder, engine, ManualClock()) as deck:
+        yield engine, deck
+        engine.may_answer.set()
+
+
 async def test_an_engine_that_is_silent_is_waited_for_no_longer_than_an_answer_may_take(
     tmp_path: Path,
 ) -> None:
-    engine = Answering()
-    engine.may_answer.clear()
-    async with submitting(tmp_path, engine, ManualClock()) as deck:
+    async with silence(tmp_path) as (_, deck):
         (error,) = await told(deck, [1])
         assert isinstance(error, Unavailable)
         assert f"(pid {os.getpid()}) has not answered 'submit'" in error.what
         assert "it may still carry it out" in error.why
-        engine.may_answer.set()
 
 
 async def test_what_could_not_be_sent_to_an_engine_that_is_silent_waits_no_longer_than_what_was(
     tmp_path: Path,
 ) -> None:
-    engine = Answering()
-    engine.may_answer.clear()
-    async with submitting(tmp_path, engine, ManualClock()) as deck:
+    async with silence(tmp_path) as (engine, deck):
         answers = await told(deck, range(6 * TASKS_AT_ONCE))
         assert engine.links == 1
         assert {(type(each), each.why) for each in answers} == {
             (Unavailable, "it may still carry it out when it goes on"),
             (Unavailable, "this one was not sent to it, and is not added"),
         }
-        engine.may_answer.set()
 
 
 async def test_few_messages_are_under_way_at_once_and_what_comes_then_gathers(tmp_path: Path) -> None:
